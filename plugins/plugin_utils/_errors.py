@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The dgxspark.vllm contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Private to this collection: the one error of the controller's core, a list of problems that people can act on."""
+"""The one error of the controller's core: a list of problems that people can act on. Private to the collection."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Problem:
     cure: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.place}: found {self.found}"
+        text = f"{self.place}: {self.found}"
         if self.expected:
             text += f", expected {self.expected}"
-        return f"{text}. {self.cure}" if self.cure else text
+        return f"{text}; {self.cure}" if self.cure else text
 
 
 class RecipeError(Exception):
