@@ -53,6 +53,11 @@ options:
     type: list
     elements: str
     default: []
+  interfaces:
+    description: Interfaces that the inventory chooses as the fabric. They are returned as C(fabric.wanted).
+    type: list
+    elements: str
+    default: []
   ports:
     description: TCP ports that must be free for the rank.
     type: list
@@ -145,10 +150,13 @@ node:
         - C(interfaces) - each with C(name), C(up), C(mtu), C(speed_mbps), C(addresses).
         - C(links) - one for each RDMA port, with C(hca), C(port), C(interface), C(active), C(mtu), C(speed_mbps),
           C(address), C(prefix), C(gid_index) (the RoCE v2 entry of that address, null when there is none).
+        - C(wanted) - O(interfaces).
         - C(infiniband_device) - whether F(/dev/infiniband) is there.
       type: dict
     model:
-      description: C(path) looked at and whether the model C(exists) there.
+      description:
+        - The C(path) of the model and whether it C(exists); the C(cache) it belongs to and whether that is there
+          (C(cache_exists)). Null without O(model).
       type: dict
     paths:
       description:
@@ -240,11 +248,13 @@ def describe_container(inspect: dict[str, Any]) -> dict[str, Any]:
 
 def look_for_model(model: str, cache: str, home: str) -> dict[str, Any]:
     """Return where the model should be on this node, and whether it is there."""
+    folder = read_path(cache, home)
+    found = {"cache": folder["path"], "cache_exists": folder["kind"] == "directory"}
     if model.startswith("/"):
-        return {"path": model, "exists": Path(model).exists()}
-    folder = Path(str(read_path(cache, home)["path"])) / "hub" / ("models--" + model.replace("/", "--"))
-    snapshots = folder / "snapshots"
-    return {"path": str(folder), "exists": snapshots.is_dir() and any(snapshots.iterdir())}
+        return {"path": model, "exists": Path(model).exists(), **found}
+    path = Path(str(folder["path"])) / "hub" / ("models--" + model.replace("/", "--"))
+    snapshots = path / "snapshots"
+    return {"path": str(path), "exists": snapshots.is_dir() and any(snapshots.iterdir()), **found}
 
 
 def look_at_ports(ports: list[int]) -> list[dict[str, Any]]:
@@ -277,6 +287,7 @@ def look(params: dict[str, Any]) -> dict[str, Any]:
         "fabric": {
             "interfaces": interfaces,
             "links": read_links(root, interfaces),
+            "wanted": params["interfaces"],
             "infiniband_device": Path("/dev/infiniband").is_dir(),
         },
         "model": look_for_model(params["model"], params["model_cache_dir"], user["home"]) if params["model"] else None,
@@ -297,6 +308,7 @@ def main() -> None:
             "model": {"type": "str", "default": ""},
             "model_cache_dir": {"type": "str", "default": "~/.cache/huggingface"},
             "paths": {"type": "list", "elements": "str", "default": []},
+            "interfaces": {"type": "list", "elements": "str", "default": []},
             "ports": {"type": "list", "elements": "int", "default": []},
             "endpoint": {
                 "type": "dict",

@@ -10,6 +10,7 @@ The result is plain data by Docker's own names. One rendering of it serves the p
 from __future__ import annotations
 
 import shlex
+
 from ansible_collections.dgxspark.vllm.plugins.plugin_utils._shapes import (
     BindMount,
     Container,
@@ -61,14 +62,13 @@ def expand_home(path: str, home: str) -> str:
     return path
 
 
-def bind_mounts(recipe: Recipe, facts: NodeFacts, settings: Settings) -> list[BindMount]:
+def bind_mounts(recipe: Recipe, facts: NodeFacts) -> list[BindMount]:
     """Return the model's mount, then the recipe's, with paths as they are on this node."""
     home = facts["user"]["home"]
     if recipe["model"].startswith("/"):
         model = BindMount(source=recipe["model"], target=recipe["model"], read_only=True)
     else:
-        cache = expand_home(settings["model_cache_dir"], home)
-        model = BindMount(source=cache, target=CACHE_TARGET, read_only=False)
+        model = BindMount(source=facts["model"]["cache"], target=CACHE_TARGET, read_only=False)
     extra = [
         BindMount(source=expand_home(mount["host"], home), target=mount["container"], read_only=mount["read_only"])
         for mount in recipe["mounts"]
@@ -113,7 +113,7 @@ def rank_container(
         command=command,
         env=environment(recipe, network, settings),
         secret_env=sorted(name for name, value in settings["secrets"].items() if value),
-        mounts=bind_mounts(recipe, facts, settings),
+        mounts=bind_mounts(recipe, facts),
         devices=["/dev/infiniband"] if facts["fabric"]["infiniband_device"] else [],
         gpus=settings["gpus"],
         network="host",

@@ -23,8 +23,9 @@ def link_network(link: Link) -> IPv4Network:
     return IPv4Interface(f"{link['address']}/{link['prefix']}").network
 
 
-def usable_links(facts: NodeFacts, interfaces: list[str]) -> list[Link]:
+def usable_links(facts: NodeFacts) -> list[Link]:
     """Return a node's fabric links that can carry traffic: RDMA links, or the interfaces that the inventory names."""
+    interfaces = facts["fabric"]["wanted"]
     if interfaces:
         rdma = {link["interface"]: link for link in facts["fabric"]["links"]}
         return [
@@ -53,20 +54,17 @@ def _plain_link(facts: NodeFacts, name: str) -> Link:
     return {"hca": "", "interface": name, "active": False, "address": ""}
 
 
-def choose_fabric(
-    nodes: dict[str, NodeFacts], interfaces: dict[str, list[str]]
-) -> tuple[dict[str, Network], list[NodeProblem]]:
+def choose_fabric(nodes: dict[str, NodeFacts]) -> tuple[dict[str, Network], list[NodeProblem]]:
     """Choose the fabric that all nodes share, and work out each node's part of it.
 
     Args:
         nodes: facts of the chosen nodes, in rank order; the first is the head.
-        interfaces: for each node the interfaces its inventory names, or an empty list to find them.
 
     Returns:
         Each node's network, empty when there is none, and the problems found.
     """
-    links = {node: usable_links(facts, interfaces.get(node, [])) for node, facts in nodes.items()}
-    bare = [_no_link_problem(node, nodes[node], interfaces.get(node, [])) for node in nodes if not links[node]]
+    links = {node: usable_links(facts) for node, facts in nodes.items()}
+    bare = [_no_link_problem(node, nodes[node]) for node in nodes if not links[node]]
     if bare:
         return {}, bare
     head, *workers = links
@@ -86,7 +84,22 @@ def choose_fabric(
         networks[node] = Network(
             address=own[0]["address"], interface=own[0]["interface"], master_address=master, env=_fabric_env(own)
         )
-    return networks, problems
+    return networks, problems + _twice_problems(networks)
+
+
+def _twice_problems(networks: dict[str, Network]) -> list[NodeProblem]:
+    """Return a problem for every node that has the fabric address of an earlier one."""
+    first: dict[str, str] = {}
+    return [
+        NodeProblem(
+            node=node,
+            what=f"has the fabric address {network['address']} of {first[network['address']]}",
+            why="two ranks on one machine, or on one address, cannot find each other",
+            cure="the inventory names one machine twice, or two machines share an address: correct it",
+        )
+        for node, network in networks.items()
+        if first.setdefault(network["address"], node) != node
+    ]
 
 
 def _fabric_env(links: list[Link]) -> dict[str, str]:
@@ -109,7 +122,8 @@ def _fabric_env(links: list[Link]) -> dict[str, str]:
     return env
 
 
-def _no_link_problem(node: str, facts: NodeFacts, interfaces: list[str]) -> NodeProblem:
+def _no_link_problem(node: str, facts: NodeFacts) -> NodeProblem:
+    interfaces = facts["fabric"]["wanted"]
     if interfaces:
         what = f"none of the interfaces {', '.join(interfaces)} has an IPv4 address"
         cure = "correct fabric_interfaces of this node, or give the interface its address"

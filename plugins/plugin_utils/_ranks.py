@@ -16,6 +16,22 @@ def container_name(recipe_id: str, rank: int) -> str:
     return f"{recipe_id}-r{rank}"
 
 
+def name_nodes(nodes: str | list[str], inventory: list[str] | None) -> list[str]:
+    """Return node names in order, from a list or from one string with commas.
+
+    Raises:
+        RecipeError: a name is not in ``inventory``.
+    """
+    named = [node.strip() for node in nodes.split(",") if node.strip()] if isinstance(nodes, str) else list(nodes)
+    unknown = [] if inventory is None else [node for node in dict.fromkeys(named) if node not in inventory]
+    if unknown:
+        known = ", ".join(inventory or []) or "no node"
+        raise RecipeError(
+            [Problem("nodes", node, f"a node of the inventory group sparks, which has {known}", "") for node in unknown]
+        )
+    return named
+
+
 def assign_ranks(recipe: Recipe, nodes: list[str]) -> list[Rank]:
     """Give the first ``required_nodes`` of ``nodes`` their ranks, in order.
 

@@ -9,7 +9,7 @@ Sizes are bytes, memory included, unless a key says otherwise.
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 
 class Mount(TypedDict):
@@ -73,7 +73,6 @@ class Network(TypedDict):
 class Settings(TypedDict):
     """The inventory's choices that shape a container."""
 
-    model_cache_dir: str
     host: str
     port: int
     master_port: int
@@ -82,7 +81,6 @@ class Settings(TypedDict):
     engine_env: dict[str, str]
     fabric_env: dict[str, str]
     fabric_profile: str
-    fabric_interfaces: list[str]
     secrets: dict[str, str]
 
 
@@ -133,20 +131,3 @@ class NodeProblem(TypedDict):
 
 # What the module dgxspark.vllm.node_info returns as ``node``; its RETURN documentation is the reference.
 NodeFacts = dict[str, Any]
-
-
-class Decision(TypedDict):
-    """What serve does about the ranks' containers, and why."""
-
-    verdict: str
-    reasons: list[str]
-
-
-class RankPlan(TypedDict):
-    """One rank with the container it should have and what stands there now."""
-
-    rank: int
-    node: str
-    container: Container
-    digest: str
-    current: NotRequired[dict[str, Any]]
