@@ -1,0 +1,53 @@
+# Copyright (c) 2026, The dgxspark.vllm contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start the ranks in order and wait until the model really answers."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.dgxspark.vllm.plugins.module_utils import _endpoint
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._bring_up import BringUp, BringUpError, Order
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._connections import connect
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import redact
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """The rim between Ansible and the watching core; options and results are in the documentation."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Bring the ranks up, or say in check mode that it would."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            {
+                "recipe": {"type": "str", "required": True},
+                "ranks": {"type": "list", "elements": "dict", "required": True},
+                "endpoint": {"type": "dict", "required": True},
+                "api_key": {"type": "str", "default": "", "no_log": True},
+                "timeout": {"type": "float", "default": 3600},
+                "canary_timeout": {"type": "float", "default": 300},
+            }
+        )
+        result["changed"] = True
+        if self._task.check_mode:
+            return result
+        variables = task_vars or {}
+        connections = connect(self, [rank["node"] for rank in options["ranks"]], variables["hostvars"])
+        order = Order(probe=inspect.getsource(_endpoint), **options)
+        try:
+            result["seconds"] = BringUp(order, connections, display.display).run()
+        except BringUpError as error:
+            result.update(failed=True, msg=redact(str(error), [options["api_key"]]))
+        finally:
+            for connection in connections.values():
+                connection.close()
+        return result

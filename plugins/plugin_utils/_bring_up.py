@@ -1,0 +1,223 @@
+# Copyright (c) 2026, The dgxspark.vllm contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start ranks in order and watch all of them until the head really answers. Private to the collection.
+
+Ansible-free: connections, clock and display are handed in.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._log_causes import cause_of
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._log_stages import READY, summarize
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import (
+    Observation,
+    excerpt,
+    observe_words,
+    read_observation,
+)
+
+TICK = 0.2
+LOOK_EVERY = 1.0
+PROBE_EVERY = 10.0
+HEARTBEAT = 30.0
+# An SSH connection may stall for a while on a node that swaps; a rank is not dead for that.
+UNREACHED_LIMIT = 90.0
+
+
+class Connection(Protocol):
+    """What watching needs of a node's connection."""
+
+    python: str
+
+    def run(self, words: list[str], stdin: bytes | None = None) -> Any:
+        """Run a command on the node."""
+
+
+class BringUpError(Exception):
+    """The set did not come up; ``str()`` says which rank on which node, how, and shows its last lines."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to bring up. Times are seconds."""
+
+    recipe: str
+    ranks: list[dict[str, Any]]
+    endpoint: dict[str, Any]
+    probe: str
+    api_key: str
+    timeout: float
+    canary_timeout: float
+
+
+@dataclass
+class Progress:
+    """What the watching threads know, under one lock."""
+
+    observations: dict[int, Observation] = field(default_factory=dict)
+    unreached_since: dict[int, float] = field(default_factory=dict)
+    answer: dict[str, Any] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+class BringUp:
+    """One run from created containers to a canary that answers."""
+
+    def __init__(self, order: Order, connections: Mapping[str, Connection], show: Callable[[str], None]) -> None:
+        self._order = order
+        self._connections = connections
+        self._show = show
+        self._progress = Progress()
+        self._began = time.monotonic()
+
+    def run(self) -> dict[str, float]:
+        """Start, watch, and return the seconds each phase took.
+
+        Raises:
+            BringUpError: a rank did not start, ended or went out of reach, the head answered wrongly, or time is up.
+        """
+        self._start_in_order()
+        started = self._elapsed()
+        threads = [threading.Thread(target=self._watch, args=(rank,), daemon=True) for rank in self._order.ranks]
+        threads.append(threading.Thread(target=self._ask_head, daemon=True))
+        for thread in threads:
+            thread.start()
+        try:
+            answer = self._wait()
+        finally:
+            self._progress.stop.set()
+        return {
+            "start": round(started, 1),
+            "ready": round(self._elapsed() - started - answer["seconds"], 1),
+            "canary": round(answer["seconds"], 1),
+        }
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._began
+
+    def _start_in_order(self) -> None:
+        for rank in self._order.ranks:
+            answer = self._connections[rank["node"]].run(["docker", "start", rank["container"]])
+            if not answer.ok:
+                raise BringUpError(
+                    f"{self._order.recipe} did not come up: rank {rank['rank']} on {rank['node']} could not be started."
+                    f"\n  Docker says: {answer.stderr}"
+                )
+
+    def _watch(self, rank: dict[str, Any]) -> None:
+        """Look at one rank again and again, until told to stop."""
+        number, progress = rank["rank"], self._progress
+        while not progress.stop.is_set():
+            with progress.lock:
+                known = progress.observations.get(number, Observation()).stage
+            answer = self._connections[rank["node"]].run(observe_words(rank["container"]))
+            with progress.lock:
+                if answer.reached:
+                    progress.unreached_since.pop(number, None)
+                    progress.observations[number] = (
+                        read_observation(answer.text, known) if answer.ok else Observation(error=answer.stderr)
+                    )
+                else:
+                    progress.unreached_since.setdefault(number, time.monotonic())
+            progress.stop.wait(LOOK_EVERY)
+
+    def _ask_head(self) -> None:
+        """Ask the head once its log says that it is ready, and now and then in case the log does not say so."""
+        order, progress = self._order, self._progress
+        head = order.ranks[0]
+        question = {
+            "base": order.endpoint["base"],
+            "names": order.endpoint["names"],
+            "key": order.api_key,
+            "canary_timeout": order.canary_timeout,
+        }
+        # The program travels on standard input, so that the key in it stands in no process list.
+        program = f"{order.probe}\nprint(json.dumps(probe(**json.loads({json.dumps(question)!r}))))\n".encode()
+        last = time.monotonic()
+        while not progress.stop.is_set():
+            with progress.lock:
+                ready = progress.observations.get(0, Observation()).stage.step == READY
+            if ready or time.monotonic() - last > PROBE_EVERY:
+                last = time.monotonic()
+                answer = self._connections[head["node"]].run([self._connections[head["node"]].python, "-"], program)
+                if answer.ok:
+                    with progress.lock:
+                        progress.answer = json.loads(answer.text.strip().splitlines()[-1])
+            progress.stop.wait(TICK)
+
+    def _wait(self) -> dict[str, Any]:
+        """Wait for the canary, showing every change, and fail as soon as anything says that it will not come."""
+        shown, shown_at = "", 0.0
+        while True:
+            with self._progress.lock:
+                observations = dict(self._progress.observations)
+                unreached = dict(self._progress.unreached_since)
+                answer = dict(self._progress.answer)
+            self._fail_for_ranks(observations, unreached)
+            now = summarize([observations.get(rank["rank"], Observation()).stage for rank in self._order.ranks])
+            if now != shown or self._elapsed() - shown_at > HEARTBEAT:
+                shown, shown_at = now, self._elapsed()
+                self._show(f"  {self._elapsed():4.0f} s  {now}")
+            if answer.get("canary") == "ok":
+                return answer
+            if answer.get("canary") == "failed" or (answer.get("models") and answer.get("error")):
+                raise BringUpError(self._head_message(answer["error"], observations))
+            if self._elapsed() > self._order.timeout:
+                raise BringUpError(
+                    f"{self._order.recipe} did not come up within {self._order.timeout:.0f} s: {now}."
+                    + (f"\n  The head: {answer['error']}" if answer.get("error") else "")
+                    + self._log_block(0, observations)
+                    + "\n  cure: give it longer with -e serve_timeout=..., if the log shows that it was still loading"
+                )
+            time.sleep(TICK)
+
+    def _fail_for_ranks(self, observations: dict[int, Observation], unreached: dict[int, float]) -> None:
+        ended = [number for number, seen in observations.items() if not seen.running]
+        if ended:
+            # The rank that ended first is the likeliest cause; the others follow it down.
+            first = min(ended, key=lambda number: (observations[number].finished, number))
+            raise BringUpError(self._rank_message(first, observations))
+        for number, since in unreached.items():
+            if time.monotonic() - since > UNREACHED_LIMIT:
+                node = self._order.ranks[number]["node"]
+                raise BringUpError(
+                    f"{self._order.recipe} did not come up: {node} (rank {number}) has been out of reach"
+                    f" for {UNREACHED_LIMIT:.0f} s.\n  cure: a node that ran out of memory answers ping but not SSH:"
+                    " power-cycle it, and lower --gpu-memory-utilization"
+                )
+
+    def _rank_message(self, number: int, observations: dict[int, Observation]) -> str:
+        rank, seen = self._order.ranks[number], observations[number]
+        others = [other for other, entry in observations.items() if other != number and not entry.running]
+        also = f"\n  Also ended: rank {', '.join(str(other) for other in sorted(others))}." if others else ""
+        return (
+            f"{self._order.recipe} did not come up: rank {number} on {rank['node']} {seen.ending}"
+            f" after {self._elapsed():.0f} s, at the stage {seen.stage}."
+            + also
+            + self._cause(observations)
+            + self._log_block(number, observations)
+        )
+
+    def _head_message(self, error: str, observations: dict[int, Observation]) -> str:
+        return (
+            f"{self._order.recipe} did not come up: every rank runs, but the head does not serve."
+            f"\n  The head: {error}" + self._cause(observations) + self._log_block(0, observations)
+        )
+
+    def _cause(self, observations: dict[int, Observation]) -> str:
+        cause = next(filter(None, (cause_of(observations[number].lines) for number in sorted(observations))), "")
+        return f"\n  Likely cause: {cause}" if cause else ""
+
+    def _log_block(self, number: int, observations: dict[int, Observation]) -> str:
+        lines = observations[number].lines if number in observations else []
+        node = self._order.ranks[number]["node"]
+        return "\n".join([f"\n  Last lines of rank {number} on {node}:", *excerpt(lines)])

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, The dgxspark.vllm contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Save what ranks leave behind, and take them down, the head first. Private to the collection.
+
+Ansible-free: connections are handed in. What fails on one node never keeps the others from being served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import redact, redacted_inspect
+
+# The engine's logs may be as large as Docker keeps them; this many lines hold any start and its end.
+LOG_LINES = 100_000
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+Rank = Mapping[str, Any]
+OnAll = Callable[[Mapping[str, Any], Callable[[str], Any]], dict[str, Any]]
+
+
+class Connection(Protocol):
+    """What taking down needs of a node's connection."""
+
+    def run(self, words: list[str], stdin: bytes | None = None) -> Any:
+        """Run a command on the node."""
+
+
+class TakeDown:
+    """The ranks of one set, in order, and the way to their nodes."""
+
+    def __init__(self, ranks: list[Rank], connections: Mapping[str, Connection], on_all: OnAll) -> None:
+        self._ranks = ranks
+        self._connections = connections
+        self._on_all = on_all
+        self.errors: list[str] = []
+
+    def present(self) -> list[Rank]:
+        """Return the ranks whose container is there; a node that cannot be asked counts as an error."""
+        answers = self._each(self._ranks, ["docker", "container", "inspect", "--format", "{{.Id}}"])
+        found = []
+        for rank, answer in zip(self._ranks, answers, strict=True):
+            if answer.ok:
+                found.append(rank)
+            elif not answer.reached or "no such" not in answer.stderr.lower():
+                self._failed(rank, "could not be asked for its container", answer)
+        return found
+
+    def save(self, ranks: list[Rank], folder: Path, secrets: list[str], lines: int = LOG_LINES) -> list[str]:
+        """Write every rank's log and redacted description into ``folder`` and return the files' paths."""
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        inspects = self._each(ranks, ["docker", "container", "inspect"])
+        logs = self._each(ranks, ["sh", "-c", 'docker logs --tail "$0" "$1" 2>&1', str(lines)])
+        saved = []
+        for rank, inspect, log in zip(ranks, inspects, logs, strict=True):
+            stem = f"rank-{rank['rank']}-{rank['node']}"
+            if inspect.ok:
+                saved.append(_write(folder / f"{stem}.inspect.json", redacted_inspect(inspect.text, secrets)))
+            if log.ok:
+                saved.append(_write(folder / f"{stem}.log", redact(log.text, secrets)))
+            else:
+                self._failed(rank, "could not give its log", log)
+        return saved
+
+    def stop(self, ranks: list[Rank]) -> None:
+        """Stop the head, so that no request is taken any more, then all workers at once."""
+        for group in ([rank for rank in ranks if rank["rank"] == 0], [rank for rank in ranks if rank["rank"] != 0]):
+            for rank, answer in zip(group, self._each(group, ["docker", "stop"]), strict=True):
+                if not answer.ok:
+                    self._failed(rank, "could not be stopped", answer)
+
+    def remove(self, ranks: list[Rank]) -> None:
+        """Remove the containers, running or not."""
+        for rank, answer in zip(ranks, self._each(ranks, ["docker", "rm", "--force"]), strict=True):
+            if not answer.ok and "no such" not in answer.stderr.lower():
+                self._failed(rank, "could not be removed", answer)
+
+    def _each(self, ranks: list[Rank], words: list[str]) -> list[Any]:
+        """Run a command on every rank's node at once, its container's name last; several ranks may share a node."""
+        by_container = {rank["container"] + "@" + rank["node"]: rank for rank in ranks}
+
+        def work(key: str) -> Any:
+            rank = by_container[key]
+            return self._connections[rank["node"]].run([*words, rank["container"]])
+
+        return list(self._on_all(by_container, work).values())
+
+    def _failed(self, rank: Rank, what: str, answer: Any) -> None:
+        reason = " ".join(answer.stderr.split()) or f"exit code {answer.rc}"
+        self.errors.append(f"rank {rank['rank']} on {rank['node']} ({rank['container']}) {what}: {reason}")
+
+
+def _write(path: Path, text: str) -> str:
+    path.touch(mode=FILE_MODE)
+    path.write_text(text, encoding="utf-8", errors="replace")
+    return str(path)
