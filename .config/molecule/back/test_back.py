@@ -24,7 +24,7 @@ def runs(playbook: str, *, check: bool) -> list[list[str]]:
 def test_node_is_as_before(host: Host) -> None:
     with host.sudo():
         difference = host.run("diff --unified=0 /root/before.txt /root/after.txt")
-        assert "package " in host.file("/root/before.txt").content_string
+        assert "package docker.io ii" in host.file("/root/before.txt").content_string
     assert difference.stdout == ""
     assert difference.rc == 0
 
@@ -43,4 +43,7 @@ def test_second_run_changed_nothing() -> None:
 def test_second_way_back_changed_nothing() -> None:
     first, second = runs("back", check=False)
     assert second == []
-    assert first or not runs("converge", check=False)[0]
+    role = os.environ["MOLECULE_SCENARIO_NAME"]
+    defaults = Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"], "../../defaults/main.yml").read_text(encoding="utf-8")
+    if f"{role}_state:" in defaults:
+        assert first or not runs("converge", check=False)[0]

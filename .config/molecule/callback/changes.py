@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The dgxspark.vllm contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes down which tasks changed something, or would have, for back/test_honest.py to compare the runs of a scenario."""
+"""Writes down which tasks changed something, or would have, for back/test_back.py to compare a scenario's runs."""
 
 from __future__ import annotations
 
