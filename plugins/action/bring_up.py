@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -31,10 +32,12 @@ class ActionModule(ActionBase):
             {
                 "recipe": {"type": "str", "required": True},
                 "ranks": {"type": "list", "elements": "dict", "required": True},
-                "endpoint": {"type": "dict", "required": True},
+                "base": {"type": "str", "required": True},
+                "names": {"type": "list", "elements": "str", "required": True},
                 "api_key": {"type": "str", "default": "", "no_log": True},
                 "timeout": {"type": "float", "default": 3600},
                 "canary_timeout": {"type": "float", "default": 300},
+                "since": {"type": "float"},
             }
         )
         result["changed"] = True
@@ -42,9 +45,11 @@ class ActionModule(ActionBase):
             return result
         variables = task_vars or {}
         connections = connect(self, [rank["node"] for rank in options["ranks"]], variables["hostvars"])
+        since = options.pop("since")
+        prepared = {} if since is None else {"create": round(time.time() - since, 1)}
         order = Order(probe=inspect.getsource(_endpoint), **options)
         try:
-            result["seconds"] = BringUp(order, connections, display.display).run()
+            result["seconds"] = prepared | BringUp(order, connections, display.display).run()
         except BringUpError as error:
             result.update(failed=True, msg=redact(str(error), [options["api_key"]]))
         finally:

@@ -17,7 +17,7 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import (
     read_observation,
     redact,
 )
-from ansible_collections.dgxspark.vllm.plugins.plugin_utils._take_down import TakeDown
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._take_down import Rank, TakeDown
 
 display = Display()
 
@@ -33,16 +33,17 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             {
-                "ranks": {"type": "list", "elements": "dict", "required": True},
+                "nodes": {"type": "list", "elements": "str", "required": True},
+                "recipes": {"type": "list", "elements": "str", "default": []},
                 "lines": {"type": "int", "default": 50},
                 "save_to": {"type": "str", "default": ""},
                 "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
             }
         )
-        connections = connect(self, [rank["node"] for rank in options["ranks"]], (task_vars or {})["hostvars"])
-        reader = TakeDown(options["ranks"], connections, on_all)
-        present = reader.present()
-        result.update(changed=False, saved=[])
+        connections = connect(self, options["nodes"], (task_vars or {})["hostvars"])
+        reader = TakeDown(connections, on_all)
+        present = reader.find(options["recipes"], [])
+        result.update(changed=False, saved=[], ranks=present)
         if options["save_to"]:
             result["saved"] = reader.save(present, Path(options["save_to"]), options["secrets"])
         else:
@@ -53,7 +54,7 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg="\n".join(["Not every log could be read:", *reader.errors]))
         return result
 
-    def _show(self, ranks: list[dict[str, Any]], connections: dict[str, Any], options: dict[str, Any]) -> None:
+    def _show(self, ranks: list[Rank], connections: dict[str, Any], options: dict[str, Any]) -> None:
         for rank in ranks:
             answer = connections[rank["node"]].run(observe_words(rank["container"], options["lines"]))
             seen = read_observation(answer.text)

@@ -24,14 +24,16 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             {
-                "ranks": {"type": "list", "elements": "dict", "required": True},
+                "nodes": {"type": "list", "elements": "str", "required": True},
+                "recipes": {"type": "list", "elements": "str", "default": []},
+                "runs": {"type": "list", "elements": "str", "default": []},
                 "save_to": {"type": "str", "default": ""},
                 "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
             }
         )
-        connections = connect(self, [rank["node"] for rank in options["ranks"]], (task_vars or {})["hostvars"])
-        down = TakeDown(options["ranks"], connections, on_all)
-        present = down.present()
+        connections = connect(self, options["nodes"], (task_vars or {})["hostvars"])
+        down = TakeDown(connections, on_all)
+        present = down.find(options["recipes"], options["runs"])
         result.update(changed=bool(present), ranks=present, saved=[])
         if present and not self._task.check_mode:
             down.stop(present)

@@ -55,8 +55,8 @@ _value:
       C(arguments), C(run_line), C(digest), C(state) and C(started) of what stands there, whether it C(matches),
       C(leftovers) (other containers to remove), C(cache_paths) (folders to make) and C(drop_page_cache).
     - C(image), C(image_digest) (its content) and C(image_equal) (whether all nodes hold it).
+    - C(standing) - the C(runs) to take down first, and whether parts of them stand C(elsewhere).
     - C(addresses) - each node's fabric address.
-    - C(endpoint) - C(base) (URL on the head itself), C(port) and C(names) the model is served under.
   type: dict
 """
 

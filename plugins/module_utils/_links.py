@@ -62,14 +62,14 @@ def read_interfaces(root: Path, addresses: dict[str, list[dict[str, Any]]]) -> l
 
 
 def read_links(root: Path, interfaces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one link for each port of each RDMA device, by device name.
+    """Return one link for each port of each RDMA device, by device name, port 0 before its twin.
 
     Its address is the first IPv4 address of its interface, and its GID index the RoCE v2 entry of that address.
     """
     by_name = {interface["name"]: interface for interface in interfaces}
     found = []
     base = root / "sys/class/infiniband"
-    for device in sorted(base.iterdir()) if base.is_dir() else []:
+    for device in sorted(base.iterdir(), key=lambda entry: entry.name.lower()) if base.is_dir() else []:
         ports = device / "ports"
         found += [_read_link(device, port, by_name) for port in sorted(ports.iterdir() if ports.is_dir() else [])]
     return found

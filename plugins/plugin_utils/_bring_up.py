@@ -51,7 +51,8 @@ class Order:
 
     recipe: str
     ranks: list[dict[str, Any]]
-    endpoint: dict[str, Any]
+    base: str
+    names: list[str]
     probe: str
     api_key: str
     timeout: float
@@ -135,8 +136,8 @@ class BringUp:
         order, progress = self._order, self._progress
         head = order.ranks[0]
         question = {
-            "base": order.endpoint["base"],
-            "names": order.endpoint["names"],
+            "base": order.base,
+            "names": order.names,
             "key": order.api_key,
             "canary_timeout": order.canary_timeout,
         }

@@ -117,7 +117,7 @@ def _chosen(kind: str, plugin: Any, variables: Mapping[str, Any]) -> dict[str, A
     return {name: variables[name] for name in names if name in variables}
 
 
-def on_all(connections: dict[str, Any], work: Callable[[str], Result]) -> dict[str, Result]:
+def on_all(connections: Mapping[str, Any], work: Callable[[str], Result]) -> dict[str, Result]:
     """Do the same on every node at the same time; the results are by node, in the nodes' order."""
     with ThreadPoolExecutor(max_workers=max(len(connections), 1)) as pool:
         return dict(zip(connections, pool.map(work, connections), strict=True))

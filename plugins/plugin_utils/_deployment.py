@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, TypedDict
 
 from ansible_collections.dgxspark.vllm.plugins.plugin_utils._container import expand_home, labelled, rank_container
@@ -20,7 +21,6 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._shapes import (
     Settings,
 )
 
-ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound to
 # What vLLM itself takes when the recipe does not say.
 DEFAULT_MEMORY_SHARE = 0.9
 
@@ -43,12 +43,11 @@ class RankDeployment(TypedDict):
     drop_page_cache: bool
 
 
-class Endpoint(TypedDict):
-    """Where the head answers HTTP: ``base`` as the head itself sees it, ``port`` for everybody else."""
+class Standing(TypedDict):
+    """The runs that must be gone first. ``elsewhere``: parts of them stand on nodes that were not chosen."""
 
-    base: str
-    port: int
-    names: list[str]
+    runs: list[str]
+    elsewhere: bool
 
 
 class Deployment(TypedDict):
@@ -62,8 +61,8 @@ class Deployment(TypedDict):
     image: str
     image_digest: str
     image_equal: bool
+    standing: Standing
     addresses: dict[str, str]
-    endpoint: Endpoint
 
 
 def deploy(
@@ -98,17 +97,9 @@ def deploy(
         image=recipe["docker_image"],
         image_digest=image,
         image_equal=bool(image) and all(digest == image for digest in held),
+        standing=_standing(deployed, nodes),
         addresses={node: network["address"] for node, network in found["networks"].items()},
-        endpoint=engine_endpoint(recipe, settings),
     )
-
-
-def engine_endpoint(recipe: Recipe, settings: Settings) -> Endpoint:
-    """Return where the head answers HTTP."""
-    host = recipe["host"] or settings["host"]
-    port = recipe["port"] or settings["port"]
-    local = "127.0.0.1" if host in ANY_ADDRESS else host
-    return Endpoint(base=f"http://{local}:{port}", port=port, names=recipe["served_names"])
 
 
 def _final(container: Container, digest: str, run: str) -> Container:
@@ -169,6 +160,18 @@ def _reasons(ranks: list[RankDeployment], nodes: dict[str, NodeFacts]) -> list[s
         if endpoint["error"]:
             reasons.append(f"the head does not serve: {endpoint['error']}")
     return reasons
+
+
+def _standing(ranks: list[RankDeployment], nodes: dict[str, NodeFacts]) -> Standing:
+    """Return the runs whose containers stand on the chosen nodes: a set goes as a whole or not at all."""
+    found = [
+        entry
+        for rank in ranks
+        for entry in nodes[rank["node"]]["containers"]
+        if entry["name"] == rank["container"] or entry["name"] in rank["leftovers"]
+    ]
+    runs = Counter(entry["run"] for entry in found)
+    return Standing(runs=sorted(runs), elsewhere=any(entry["world_size"] > runs[entry["run"]] for entry in found))
 
 
 def _verdict(ranks: list[RankDeployment], reasons: list[str]) -> str:

@@ -315,13 +315,3 @@ def image_problems(recipe: Recipe, nodes: dict[str, NodeFacts], build_dir: str, 
             + (f"; or add the folder that has {wanted} to image_build_path" if wanted else ""),
         )
     ]
-
-
-def render_problems(recipe_id: str, problems: list[NodeProblem]) -> str:
-    """Return the message that refuses a run: every problem with its reason and cure."""
-    count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
-    lines = [f"{recipe_id} cannot be served: {count}. Nothing was changed."]
-    for problem in problems:
-        lines += [f"  {problem['node']}: {problem['what']}", f"    why:  {problem['why']}"]
-        lines += [f"    cure: {problem['cure']}"]
-    return "\n".join(lines)

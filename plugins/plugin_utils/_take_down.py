@@ -30,25 +30,39 @@ class Connection(Protocol):
         """Run a command on the node."""
 
 
-class TakeDown:
-    """The ranks of one set, in order, and the way to their nodes."""
+LIST = [
+    *("docker", "ps", "--all", "--filter", "label=dgxspark.vllm.recipe", "--format"),
+    "\t".join(
+        ["{{.Names}}", *('{{.Label "dgxspark.vllm.%s"}}' % name for name in ("recipe", "rank", "run"))]  # noqa: UP031
+    ),
+]
 
-    def __init__(self, ranks: list[Rank], connections: Mapping[str, Connection], on_all: OnAll) -> None:
-        self._ranks = ranks
+
+class TakeDown:
+    """The collection's containers on some nodes, and the way to them."""
+
+    def __init__(self, connections: Mapping[str, Connection], on_all: OnAll) -> None:
         self._connections = connections
         self._on_all = on_all
         self.errors: list[str] = []
 
-    def present(self) -> list[Rank]:
-        """Return the ranks whose container is there; a node that cannot be asked counts as an error."""
-        answers = self._each(self._ranks, ["docker", "container", "inspect", "--format", "{{.Id}}"])
-        found = []
-        for rank, answer in zip(self._ranks, answers, strict=True):
-            if answer.ok:
-                found.append(rank)
-            elif not answer.reached or "no such" not in answer.stderr.lower():
-                self._failed(rank, "could not be asked for its container", answer)
-        return found
+    def find(self, recipes: list[str], runs: list[str]) -> list[Rank]:
+        """Return the containers of some recipes, or of some runs; all of them when both lists are empty.
+
+        They come by recipe, rank and node. A node that cannot be asked is an error, and the others still count.
+        """
+        answers = self._on_all(self._connections, lambda node: self._connections[node].run(LIST))
+        found: list[Rank] = []
+        for node, answer in answers.items():
+            if not answer.ok:
+                reason = " ".join(answer.stderr.split()) or f"exit code {answer.rc}"
+                self.errors.append(f"{node} could not be asked for its containers: {reason}")
+                continue
+            for line in answer.text.splitlines():
+                container, recipe, rank, run = line.split("\t")
+                if not (recipes or runs) or recipe in recipes or run in runs:
+                    found.append({"recipe": recipe, "rank": int(rank), "node": node, "container": container})
+        return sorted(found, key=lambda rank: (rank["recipe"], rank["rank"], rank["node"]))
 
     def save(self, ranks: list[Rank], folder: Path, secrets: list[str], lines: int = LOG_LINES) -> list[str]:
         """Write every rank's log and redacted description into ``folder`` and return the files' paths."""
@@ -57,7 +71,7 @@ class TakeDown:
         logs = self._each(ranks, ["sh", "-c", 'docker logs --tail "$0" "$1" 2>&1', str(lines)])
         saved = []
         for rank, inspect, log in zip(ranks, inspects, logs, strict=True):
-            stem = f"rank-{rank['rank']}-{rank['node']}"
+            stem = f"{rank['container']}-{rank['node']}"
             if inspect.ok:
                 saved.append(_write(folder / f"{stem}.inspect.json", redacted_inspect(inspect.text, secrets)))
             if log.ok:
@@ -80,7 +94,7 @@ class TakeDown:
                 self._failed(rank, "could not be removed", answer)
 
     def _each(self, ranks: list[Rank], words: list[str]) -> list[Any]:
-        """Run a command on every rank's node at once, its container's name last; several ranks may share a node."""
+        """Run a command on every rank's node at once, its container's name last; several may stand on one node."""
         by_container = {rank["container"] + "@" + rank["node"]: rank for rank in ranks}
 
         def work(key: str) -> Any:
