@@ -272,6 +272,8 @@ def _changes(value: Any, rest: Any) -> Mapping[Any, Any]:
         except (ValueError, RecursionError):
             continue
         break
+    if value in ("", None):
+        return {}
     if isinstance(value, Mapping):
         return value
     cure = """write it as in -e '{"serve_set": {"max-model-len": 65536}}'"""

@@ -44,7 +44,7 @@ RECIPE_ID_RULE = 'a name of letters, digits, "_", "." and "-", at most 100 long:
 SIZE = re.compile(r"([0-9.]+) ?([kmgt]?)i?b?", re.IGNORECASE)
 LARGEST_SIZE = 1024**5
 UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-PARKED_NAME = re.compile(r"\[(?:DEFERRED|PARKED)\]\s*")
+PARKED_NAME = re.compile(r"\[(?:DEFERRED|PARKED)\]\Z")
 PER_RANK_ENV = ("VLLM_HOST_IP",)
 SECRET_ENV = {"VLLM_API_KEY": "serve_api_key", "HF_TOKEN": "serve_hf_token", "HUGGING_FACE_HUB_TOKEN": "serve_hf_token"}
 # Images read some settings from the environment; these prefixes and names stand for the flag of the same meaning.
@@ -253,7 +253,7 @@ def _texts(table: Mapping[str, str | float]) -> dict[str, str]:
 
 
 def _parking(data: Mapping[str, Any]) -> tuple[bool, str]:
-    mark = PARKED_NAME.search(data["name"].rstrip()[-12:])
+    mark = PARKED_NAME.search(data["name"].rstrip())
     if data.get("status") != "parked" and not mark:
         return False, ""
     return True, data.get("status_reason", f"its name ends in {mark[0]}" if mark else "")
