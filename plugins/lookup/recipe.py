@@ -234,7 +234,10 @@ class LookupModule(LookupBase):
             return [self._load(term, known, changes) for term in terms]
         except RecipeError as error:
             title = f"{len(error.problems)} problems:\n" if len(error.problems) > 1 else ""
-            raise AnsibleLookupError(f"{title}{error}") from error
+            raise AnsibleLookupError(f"{title}{error}") from None  # Ansible would print the chain's texts behind it
+        except OSError as error:
+            problem = Problem(str(error.filename), f"not readable: {error.strerror}", "a TOML file")
+            raise AnsibleLookupError(str(problem)) from None
 
     def _load(self, term: object, variables: Mapping[str, Any], changes: Mapping[Any, Any]) -> Recipe:
         path = _find(term, list(dict.fromkeys(self._folders(variables))), variables)
@@ -310,15 +313,13 @@ def _file(path: Path) -> Path:
 
 
 def _read(path: Path) -> str:
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise RecipeError([Problem(str(path), "no ordinary file", "a TOML file")])
+    if status.st_size > LARGEST:
+        raise RecipeError([Problem(str(path), f"{status.st_size} bytes", f"a recipe of at most {LARGEST} bytes")])
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise RecipeError([Problem(str(path), "no ordinary file", "a TOML file")])
-        if status.st_size > LARGEST:
-            raise RecipeError([Problem(str(path), f"{status.st_size} bytes", f"a recipe of at most {LARGEST} bytes")])
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         found = f"bytes that are not UTF-8, the first at offset {error.start}"
         raise RecipeError([Problem(str(path), found, "a text in UTF-8")]) from error
-    except OSError as error:
-        raise RecipeError([Problem(str(path), f"not readable: {error.strerror}", "a TOML file")]) from error
