@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from pathlib import Path
 
-from network import Port
+from .network import Port
 
 HCA_OF = {"enp1s0f0np0": "rocep1s0f0", "enP2p1s0f0np0": "roceP2p1s0f0"}
 TABLE_LENGTH = 16

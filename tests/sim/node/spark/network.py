@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The dgxspark.vllm contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Interface names of a Spark: Docker calls them eth0, eth1, eth2 in an order of its own, the subnet tells which is which."""
+"""Interface names of a Spark: Docker calls them eth0 and so on in its own order, the subnet tells which is which."""
 
 from __future__ import annotations
 

@@ -10,9 +10,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-import meminfo
-import network
-import sysfs
+from . import meminfo, network, sysfs
 
 ROOT = Path("/sim")
 HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key")
