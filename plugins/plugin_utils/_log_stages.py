@@ -39,8 +39,9 @@ class Stage:
 
 
 def clean_lines(text: str) -> list[str]:
-    """Return a log's lines without color; of a progress bar that redraws itself only its last state."""
-    return [line.rsplit("\r", 1)[-1] for line in COLOR.sub("", text).rstrip().split("\n") if line.strip()]
+    """Return a log's lines without color and without empty ones; of a bar that redraws itself only its last state."""
+    states = (line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in COLOR.sub("", text).split("\n"))
+    return [state for state in states if state]
 
 
 def stage_of(lines: list[str], known: Stage | None = None) -> Stage:

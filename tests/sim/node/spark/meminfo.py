@@ -9,10 +9,10 @@ from pathlib import Path
 
 KIB = {
     "MemTotal": 127535104,
-    "MemFree": 112197632,
+    "MemFree": 118489088,
     "MemAvailable": 120586240,
     "Buffers": 262144,
-    "Cached": 8650752,
+    "Cached": 2359296,
     "SwapCached": 0,
     "Active": 4194304,
     "Inactive": 5242880,
