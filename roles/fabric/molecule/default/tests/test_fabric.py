@@ -31,6 +31,6 @@ def test_boot_brings_the_mtu_back(host: Host) -> None:
 def test_stopping_gives_each_its_own_back(host: Host) -> None:
     unit = host.file(f"/etc/systemd/system/{UNIT}.service").content_string
     assert [line for line in unit.splitlines() if line.startswith("ExecStop=")] == [
-        "ExecStop=/usr/sbin/ip link set dev enP2p1s0f0np0 mtu 1500",
         "ExecStop=/usr/sbin/ip link set dev enp1s0f0np0 mtu 9000",
+        "ExecStop=/usr/sbin/ip link set dev enP2p1s0f0np0 mtu 1500",
     ]

@@ -41,3 +41,11 @@ def test_more_than_the_node_can_give_is_refused(host: Host) -> None:
         "A container needs CAP_SYS_RESOURCE for it, or smaller values in memlock_limit and memlock_nofile; "
         "memlock_nofile must not exceed fs.nr_open."
     )
+
+
+def test_running_rank_puts_the_restart_off(host: Host) -> None:
+    with host.sudo():
+        running, marker, files = host.file("/root/pending.txt").content_string.splitlines()
+    assert running == "running true"
+    assert marker == "docker-restart-memlock"
+    assert files.split()[3] != str(FILES)
