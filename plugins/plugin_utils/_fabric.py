@@ -28,12 +28,10 @@ def usable_links(facts: NodeFacts) -> list[Link]:
     interfaces = facts["fabric"]["wanted"]
     if interfaces:
         rdma = {link["interface"]: link for link in facts["fabric"]["links"]}
-        return [
-            rdma.get(name) or _plain_link(facts, name)
-            for name in interfaces
-            if name in rdma or _plain_link(facts, name)["address"]
-        ]
-    return [link for link in facts["fabric"]["links"] if link["active"] and link["address"]]
+        links = [rdma.get(name) or _plain_link(facts, name) for name in interfaces]
+    else:
+        links = facts["fabric"]["links"]
+    return [link for link in links if link["active"] and link["address"]]
 
 
 def _plain_link(facts: NodeFacts, name: str) -> Link:
@@ -125,8 +123,8 @@ def _fabric_env(links: list[Link]) -> dict[str, str]:
 def _no_link_problem(node: str, facts: NodeFacts) -> NodeProblem:
     interfaces = facts["fabric"]["wanted"]
     if interfaces:
-        what = f"none of the interfaces {', '.join(interfaces)} has an IPv4 address"
-        cure = "correct fabric_interfaces of this node, or give the interface its address"
+        what = f"none of the interfaces {', '.join(interfaces)} is up with an IPv4 address"
+        cure = "correct fabric_interfaces of this node, or bring an interface up and give it an address"
     elif facts["fabric"]["links"]:
         seen = ", ".join(
             f"{link['interface'] or link['hca']} {'active' if link['active'] else 'down'}"
