@@ -1,0 +1,47 @@
+# Copyright (c) 2026, The dgxspark.vllm contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulated Sparks for whole runs: real SSH, systemd, Docker engines and containers; only GPU and model are played."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from simulated import NAME, NETWORK, NODES, ROOT, Cluster
+
+# With KEEP_NODES=1 the nodes stay after the tests, and those of an earlier run are taken as they are.
+KEEP = bool(os.environ.get("KEEP_NODES"))
+
+
+@pytest.fixture(scope="session")
+def fresh_cluster() -> Iterator[Cluster]:
+    """Eight simulated Sparks; five of them have the stand-in engine's images, as in the recipe's own story."""
+    cluster = Cluster(NAME, NETWORK, NODES)
+    if not KEEP:
+        cluster.sim("destroy.yml")
+    cluster.sim("create.yml")
+    cluster.sim("images.yml", "-e", json.dumps({"sim_images_on": cluster.nodes[:5]}))
+    yield cluster
+    if not KEEP:
+        cluster.sim("destroy.yml")
+
+
+@pytest.fixture
+def cluster(fresh_cluster: Cluster) -> Iterator[Cluster]:
+    """The simulated Sparks with no rank on them and no fault scripted."""
+    fresh_cluster.no_faults()
+    fresh_cluster.stop_all()
+    return fresh_cluster
+
+
+@pytest.fixture(scope="session")
+def golden() -> dict[str, list[dict[str, Any]]]:
+    """The golden containers of both recipes, with this cluster's addresses."""
+    return {
+        path.stem: json.loads(path.read_text(encoding="utf-8").replace("10.77.", f"10.{NETWORK}."))
+        for path in (ROOT / "tests/unit/golden").glob("*.json")
+    }
