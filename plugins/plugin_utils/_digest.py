@@ -20,7 +20,8 @@ def spec_digest(container: Container, image_digest: str, secrets: dict[str, str]
         secrets: values by environment name; only their hashes enter.
     """
     spec = {key: value for key, value in container.items() if key != "labels"}
-    hashed = {name: _sha256(value) for name, value in sorted(secrets.items()) if value}
+    # YAML reads a key of digits as a number.
+    hashed = {name: _sha256(str(value)) for name, value in sorted(secrets.items()) if value}
     text = json.dumps([spec, image_digest, hashed], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{_sha256(text)}"
 
