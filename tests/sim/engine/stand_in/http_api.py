@@ -158,8 +158,9 @@ class Handler(BaseHTTPRequestHandler):
             self._json(bad.code, bad.body)
         except EngineDeadError as died:
             error = {"message": str(died), "type": "InternalServerError", "param": None, "code": 500}
-            self._json(500, {"error": error})
+            # First, as the client may be gone by now.
             self.server.engine_died(died)
+            self._json(500, {"error": error})
 
     def _complete(self, content: bytes, chat: bool) -> None:
         try:
