@@ -123,6 +123,7 @@ def node_problems(recipe: Recipe, rank: Rank, facts: NodeFacts, settings: Settin
         *_occupied(recipe, rank, facts, replace),
         *_ports(recipe, rank, facts, settings),
         *_memory(recipe, rank, facts),
+        *_pinned_memory(rank, facts),
         *_earlyoom(recipe, rank, facts),
         *_model(recipe, rank, facts),
         *_mounts(recipe, rank, facts),
@@ -164,14 +165,21 @@ def _occupied(recipe: Recipe, rank: Rank, facts: NodeFacts, replace: bool) -> li
 
 
 def _ports(recipe: Recipe, rank: Rank, facts: NodeFacts, settings: Settings) -> list[NodeProblem]:
-    if rank["rank"] or _serving(facts):
+    if rank["rank"]:
         return []
-    use = {
-        recipe["port"] or settings["port"]: ("HTTP", "set serve_port"),
-        settings["master_port"]: ("the ranks' rendezvous", "set serve_master_port"),
-    }
+    http, master = recipe["port"] or settings["port"], settings["master_port"]
+    if http == master and rank["world_size"] > 1:
+        return [
+            NodeProblem(
+                node=rank["node"],
+                what=f"port {http} is asked for twice, for HTTP and for the ranks' rendezvous",
+                why="the head needs a port for each",
+                cure="set serve_master_port to another port",
+            )
+        ]
+    use = {http: ("HTTP", "set serve_port"), master: ("the ranks' rendezvous", "set serve_master_port")}
     problems = []
-    for taken in facts["ports"]:
+    for taken in [] if _serving(facts) else facts["ports"]:
         purpose, knob = use[taken["port"]]
         owner = f"{taken['process']} (pid {taken['pid']})" if taken["pid"] else "another process"
         problems.append(
@@ -191,26 +199,30 @@ def _memory(recipe: Recipe, rank: Rank, facts: NodeFacts) -> list[NodeProblem]:
         return []
     memory = facts["memory"]
     needed = share * memory["total"]
-    problems = []
-    if memory["available"] < needed:
-        problems.append(
-            NodeProblem(
-                node=rank["node"],
-                what=f"{memory['available'] / GIB:.1f} GiB of memory are available, {needed / GIB:.1f} GiB are needed",
-                why=f"at start the engine claims {share:g} of {memory['total'] / GIB:.1f} GiB, and gives up on less",
-                cure="stop what holds memory (a desktop session costs 2-3 GiB), or lower --gpu-memory-utilization",
-            )
+    if memory["available"] >= needed:
+        return []
+    return [
+        NodeProblem(
+            node=rank["node"],
+            what=f"{memory['available'] / GIB:.1f} GiB of memory are available, {needed / GIB:.1f} GiB are needed",
+            why=f"at start the engine claims {share:g} of {memory['total'] / GIB:.1f} GiB, and gives up on less",
+            cure="stop what holds memory (a desktop session costs 2-3 GiB), or lower --gpu-memory-utilization",
         )
-    if memory["cma_free"] > memory["cma_total"]:
-        problems.append(
-            NodeProblem(
-                node=rank["node"],
-                what="CmaFree exceeds CmaTotal in /proc/meminfo",
-                why="a fault of kernel 7.0 that makes RDMA registration fail with ENOMEM",
-                cure="boot with kho=off on the kernel command line",
-            )
+    ]
+
+
+def _pinned_memory(rank: Rank, facts: NodeFacts) -> list[NodeProblem]:
+    memory = facts["memory"]
+    if memory["cma_free"] <= memory["cma_total"] or _serving(facts):
+        return []
+    return [
+        NodeProblem(
+            node=rank["node"],
+            what="CmaFree exceeds CmaTotal in /proc/meminfo",
+            why="a fault of kernel 7.0 that makes RDMA registration fail with ENOMEM",
+            cure="boot with kho=off on the kernel command line",
         )
-    return problems
+    ]
 
 
 def _earlyoom(recipe: Recipe, rank: Rank, facts: NodeFacts) -> list[NodeProblem]:
@@ -237,7 +249,7 @@ def earlyoom_limit(arguments: list[str], total: int) -> float:
     earlyoom's own default is 10 percent; -m gives percent and -M KiB, each as ``TERM[,KILL]``.
     """
     limit = 0.10 * total
-    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=False):
         name, given = option[:2], option[2:] or value
         number = given.partition(",")[0]
         if name == "-m" and number.replace(".", "", 1).isdigit():
