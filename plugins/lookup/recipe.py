@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 name: recipe
 short_description: Load a recipe and check all of it
 version_added: 0.1.0
-author: The dgxspark.vllm contributors
+author: The dgxspark.vllm contributors (@dgxspark)
 description:
   - Reads the TOML file of a recipe, checks it against the collection's JSON Schema and its own rules, and returns facts
     with every default filled in. Nothing on any node is touched.

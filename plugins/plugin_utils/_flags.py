@@ -220,7 +220,7 @@ def _flag(group: Sequence[Word]) -> Flag:
     first, *rest = group
     if not is_flag(first.text):
         return Flag("", tuple(group), tuple(group))
-    _, equals, value = first.text.partition("=")
+    equals, value = first.text.partition("=")[1:]
     inline = [Word(value, first.place)] if equals else []
     return Flag(canonical(first.text), tuple(group), (*inline, *rest))
 

@@ -55,7 +55,7 @@ def danger(path: str) -> str:
     for tree in [*SYSTEM, *(f"{home}/{name}" for home in homes for name in CREDENTIALS)]:
         if _within(path, tree):
             return f"is {tree}" if path == tree else f"lies in {tree}"
-        if _within(tree, path):
+        if tree.startswith(f"{path}/"):
             return f"holds {tree}"
     return ""
 

@@ -75,8 +75,8 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        reason, _, where = str(error).partition(" (at ")
-        place = re.fullmatch(r"line (\d+), column (\d+)\)", where)
+        reason = str(error).partition(" (at ")[0]
+        place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
         line, column = place.groups() if place else (text.count("\n") + 1, len(text) - text.rfind("\n"))
         raise RecipeError([Problem(f"{file}: line {line}, column {column}", f"broken TOML: {reason}")]) from error
     except RecursionError as error:
