@@ -62,7 +62,7 @@ class Ranks:
         aside.write_text(json.dumps(faults), encoding="utf-8")
         aside.rename(path)
 
-    def start(self, rank: int, nodes: int, *flags: str, name: int | None = None, **env: str) -> None:
+    def start(self, rank: int, nodes: int, *flags: str, name: int | None = None, **env: Any) -> None:
         """`name` keeps two processes of one rank apart."""
         words = ["--tensor-parallel-size", str(nodes), "--distributed-executor-backend", "mp"]
         if nodes > 1:
