@@ -19,11 +19,11 @@ options:
     type: dict
     required: true
   prepared:
-    description: For each source the result of M(dgxspark.vllm.image_sender) with O(dgxspark.vllm.image_sender#module:state=prepared).
+    description: For each source the result of O(dgxspark.vllm.image_sender#module:state=prepared).
     type: dict
     required: true
   opened:
-    description: For each receiver the result of M(dgxspark.vllm.image_receiver) with O(dgxspark.vllm.image_receiver#module:state=open).
+    description: For each receiver the result of O(dgxspark.vllm.image_receiver#module:state=open).
     type: dict
     required: true
   sent:
@@ -48,8 +48,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(results), for each receiver C(action), C(source), C(bytes), C(layers_sent), C(layers_skipped), C(seconds), C(replaced),
-      C(kept_as) and C(why_whole).
+    - C(results), for each receiver C(action), C(source), C(bytes), C(layers_sent), C(layers_skipped), C(seconds),
+      C(replaced), C(kept_as) and C(why_whole).
+    - C(texts), one for each receiver that has it now.
     - C(problems), one text for each receiver that still lacks the image.
   type: dict
 """

@@ -15,7 +15,8 @@ description:
   - Takes what M(dgxspark.vllm.image_info) told of every node and plans the sync. Several holders share the work.
 options:
   _input:
-    description: For each node its C(name), its C(address) for other nodes, and its C(facts), in rank order.
+    description: For each node its C(name), its C(address) and SSH C(port) for other nodes, and its C(facts), in
+      rank order.
     type: list
     elements: dict
     required: true
@@ -45,7 +46,8 @@ RETURN = r"""
 _value:
   description:
     - C(digest) of the content that counts, C(reference) node, C(held) (whether any node has the tag), C(holders).
-    - C(receivers), for each its C(source), C(bytes), C(layers_skipped), C(why_whole) and the content that it C(replaces).
+    - C(receivers), for each its C(source), C(bytes), C(layers_skipped), C(why_whole), the content it C(replaces),
+      and all that in words as C(foretold).
     - C(sources), for each the C(targets) of M(dgxspark.vllm.image_sender).
     - C(problems), one text each.
   type: dict
@@ -59,7 +61,12 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._image_routes import
 
 def image_routes(nodes: list[dict[str, Any]], image: str, reference: str = "", reserve: int = 0) -> dict[str, Any]:
     """Return the plan of a sync; see DOCUMENTATION."""
-    return plan([Node(node["name"], node["address"], node["facts"]) for node in nodes], image, reference, reserve)
+    return plan(
+        [Node(node["name"], node["address"], node["facts"], int(node["port"])) for node in nodes],
+        image,
+        reference,
+        reserve,
+    )
 
 
 class FilterModule:

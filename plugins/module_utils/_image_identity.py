@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Everything that changes what a container of the image does. Left out on purpose: Hostname, Image, the Attach flags and
@@ -57,3 +57,27 @@ def content_digest(inspect: Mapping[str, Any]) -> str:
 def short_digest(digest: str) -> str:
     """The first characters of a digest, for messages."""
     return digest.rpartition(":")[2][:SHORT_LENGTH]
+
+
+def chain_ids(layers: Sequence[str]) -> list[str]:
+    """The chain ID of each layer: one digest for a layer and all that lie under it, as the engines compute it."""
+    chain: list[str] = []
+    for layer in layers:
+        chain.append("sha256:" + hashlib.sha256(f"{chain[-1]} {layer}".encode()).hexdigest() if chain else layer)
+    return chain
+
+
+def previous_tag(image: str, digest: str) -> str:
+    """The name under which an image is kept that another one replaced under its tag."""
+    return f"{image}-was-{short_digest(digest)}"
+
+
+def previous_tags(image: str, images: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the kept images that were replaced under a tag, newest first, from the engine's list of images."""
+    found = [
+        (int(entry.get("Created") or 0), str(tag))
+        for entry in images
+        for tag in entry.get("RepoTags") or []
+        if str(tag).startswith(f"{image}-was-")
+    ]
+    return [tag for _, tag in sorted(found, reverse=True)]

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from typing import Any
 
 import pytest
 from ansible_collections.dgxspark.vllm.plugins.module_utils._image_identity import (
+    chain_ids,
     content_digest,
     layer_digests,
     short_digest,
@@ -122,3 +124,10 @@ def test_layers_stand_lowest_first() -> None:
 def test_short_digest_drops_the_algorithm() -> None:
     assert short_digest("sha256:0123456789abcdef") == "0123456789ab"
     assert short_digest("") == ""
+
+
+def test_chain_ids_are_those_of_the_image_specification() -> None:
+    first, second = chain_ids(LAYERS)
+    assert first == LAYERS[0]
+    assert second == "sha256:" + hashlib.sha256(f"{LAYERS[0]} {LAYERS[1]}".encode()).hexdigest()
+    assert chain_ids([]) == []
