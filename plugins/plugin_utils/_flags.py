@@ -64,7 +64,7 @@ REFUSED = {
     "nnodes": "remove it: the key required_nodes says how many nodes there are",
     "node-rank": BEHIND,
 }
-TOKEN_CURE = "remove it: secrets never stand in argv; set serve_hf_token in the inventory"
+HUB_CURE = "remove it: secrets never stand in argv; set serve_hf_token in the inventory"
 READ = (
     "data-parallel-size",
     "decode-context-parallel-size",
@@ -238,7 +238,7 @@ def settle_owned(flags: Sequence[Flag], fields: Mapping[str, Any]) -> tuple[list
         if name in REFUSED:
             problems.append(Problem(flag.place, _shown(flag, name), "no flag of the launcher", REFUSED[name]))
         elif name == "hf-token" and flag.values:
-            problems.append(Problem(flag.place, f"{flag.spelled} with a value", "no secret", TOKEN_CURE))
+            problems.append(Problem(flag.place, f"{flag.spelled} with a value", "no secret", HUB_CURE))
         elif name not in OWNED_WITH_KEY:
             kept.append(flag)
         elif counts[name] > 1:
@@ -325,7 +325,7 @@ def apply_set(flags: Sequence[Flag], changes: Mapping[Any, Any]) -> tuple[list[F
             continue
         words, reason = _set_words(name, value)
         if name == "hf-token" and len(words) > 1:
-            reason = "a value", "no secret", TOKEN_CURE
+            reason = "a value", "no secret", HUB_CURE
         if reason:
             problems.append(Problem(place, *reason))
             continue
