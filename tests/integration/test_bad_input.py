@@ -52,7 +52,7 @@ def spoiled(tmp_path: Path) -> Callable[[str], str]:
     [
         pytest.param('engine = "vllm\n', ["line 1, column"], id="broken TOML"),
         pytest.param(GOOD + "extra_mount = []\n", ["extra_mount", "extra_mounts"], id="unknown key, near miss"),
-        pytest.param(GOOD.replace("= 2", '= "two"', 1), ["required_nodes", "'two'"], id="wrong type"),
+        pytest.param(GOOD.replace("= 2", '= "two"', 1), ["required_nodes", '"two"'], id="wrong type"),
         pytest.param(GOOD.replace("8192", "8192 --node-rank 1"), ["--node-rank"], id="launcher-owned flag"),
         pytest.param(GOOD.replace("--max-model-len 8192", "--x 'y"), ["args[1]"], id="unbalanced quote"),
         pytest.param(
