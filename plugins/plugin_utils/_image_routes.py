@@ -92,7 +92,7 @@ def space_problems(receivers: Sequence[Node], chosen: Mapping[str, tuple[str, Pa
                     node.name,
                     f"{size_text(free)} free in {node.facts['docker_root']}",
                     f"{size_text(needed)} to load {size_text(size)} of image",
-                    "free space there (docker image prune, docker builder prune) or lower image_sync_reserve",
+                    "free space there (docker image prune, docker builder prune) or lower image_sync_reserve_gib",
                 )
             )
     return problems
