@@ -14,14 +14,12 @@ from dataclasses import dataclass
 STARTING, RENDEZVOUS, LOADING, KV_CACHE, GRAPHS, READY = range(6)
 NAMES = ("starting", "rendezvous", "loading", "KV cache", "graphs", "ready")
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
-# The last line that matches tells the stage.
+# The farthest line that matches tells the stage. The engine begins by listing its flags and its configuration, so that
+# the names of flags (master_addr, kv_cache_dtype) must not match.
 PATTERNS = (
-    (RENDEZVOUS, re.compile(r"distributed_init_method|world_size=\d+ rank=\d+|master_addr", re.IGNORECASE)),
+    (RENDEZVOUS, re.compile(r"world_size=\d+ rank=\d+|DP group leader|head node address")),
     (LOADING, re.compile(r"Starting to load model|Loading safetensors checkpoint shards:\s*(?P<percent>\d+)%")),
-    (
-        KV_CACHE,
-        re.compile(r"Loading weights took|Model loading took|GPU KV cache size|CPU KV cache size|kv.cache", re.I),
-    ),
+    (KV_CACHE, re.compile(r"Loading weights took|Model loading took|[CG]PU KV cache size|Available KV cache memory")),
     (GRAPHS, re.compile(r"Capturing CUDA graphs?.*?(?P<percent>\d+)%|Graph capturing finished|torch\.compile takes")),
     (READY, re.compile(r"Application startup complete")),
 )
