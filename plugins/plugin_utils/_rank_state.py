@@ -16,7 +16,8 @@ TAIL = 200
 # One round trip a look: the state on the first line, the end of the log below it.
 OBSERVE = 'docker inspect --format "{{json .State}}" "$0" && docker logs --tail "$1" "$0" 2>&1'
 EXCERPT_LINES = 12
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+# A number of tokens is no token.
+SECRET_NAME = re.compile(r"KEY|TOKEN(?!S|IZ)|SECRET|PASSWORD", re.IGNORECASE)
 HIDDEN = "(hidden)"
 
 
@@ -37,7 +38,7 @@ class Observation:
     def ending(self) -> str:
         """How the container ended, for people."""
         if self.error:
-            return self.error
+            return f"could not be looked at ({self.error})"
         killed = " (killed for lack of memory)" if self.oom_killed else ""
         return f"is {self.status} with exit code {self.exit_code}{killed}"
 
@@ -80,7 +81,18 @@ def redacted_inspect(text: str, secrets: list[str]) -> str:
     document = json.loads(text)
     for entry in document:
         entry["Config"]["Env"] = [_hide(variable) for variable in entry["Config"].get("Env") or []]
-    return redact(json.dumps(document, indent=2) + "\n", secrets)
+    return json.dumps(_redact_all(document, secrets), indent=2) + "\n"
+
+
+def _redact_all(value: Any, secrets: list[str]) -> Any:
+    """Hide secrets in every string of a document: as JSON text a secret with a quote or an accent looks different."""
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, list):
+        return [_redact_all(entry, secrets) for entry in value]
+    if isinstance(value, dict):
+        return {redact(key, secrets): _redact_all(entry, secrets) for key, entry in value.items()}
+    return value
 
 
 def _hide(variable: str) -> str:
