@@ -9,6 +9,7 @@ Ansible-free: connections, clock and display are handed in.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ TICK = 0.2
 LOOK_EVERY = 1.0
 PROBE_EVERY = 10.0
 HEARTBEAT = 30.0
+# The first sign of a failure is seldom its cause: the head answers HTTP 500 before the dead worker has been looked at.
+SETTLE = 2.0
 # An SSH connection may stall for a while on a node that swaps; a rank is not dead for that.
 UNREACHED_LIMIT = 90.0
 
@@ -156,45 +159,56 @@ class BringUp:
             progress.stop.wait(TICK)
 
     def _wait(self) -> dict[str, Any]:
-        """Wait for the canary, showing every change, and fail as soon as anything says that it will not come."""
-        shown, shown_at = "", 0.0
+        """Wait for the canary, showing every change, and fail soon after anything says that it will not come."""
+        shown, shown_at, wrong_since = "", 0.0, math.inf
         while True:
             with self._progress.lock:
                 observations = dict(self._progress.observations)
                 unreached = dict(self._progress.unreached_since)
                 answer = dict(self._progress.answer)
-            self._fail_for_ranks(observations, unreached)
             now = summarize([observations.get(rank["rank"], Observation()).stage for rank in self._order.ranks])
             if now != shown or self._elapsed() - shown_at > HEARTBEAT:
                 shown, shown_at = now, self._elapsed()
                 self._show(f"  {self._elapsed():4.0f} s  {now}")
-            if answer.get("canary") == "ok":
+            wrong = self._what_is_wrong(observations, unreached, answer)
+            wrong_since = min(wrong_since, self._elapsed()) if wrong else math.inf
+            if self._elapsed() - wrong_since > SETTLE:
+                raise BringUpError(wrong)
+            if not wrong and answer.get("canary") == "ok" and len(observations) == len(self._order.ranks):
                 return answer
-            if answer.get("canary") == "failed" or (answer.get("models") and answer.get("error")):
-                raise BringUpError(self._head_message(answer["error"], observations))
             if self._elapsed() > self._order.timeout:
-                raise BringUpError(
-                    f"{self._order.recipe} did not come up within {self._order.timeout:.0f} s: {now}."
-                    + (f"\n  The head: {answer['error']}" if answer.get("error") else "")
-                    + self._log_block(0, observations)
-                    + "\n  cure: give it longer with -e serve_timeout=..., if the log shows that it was still loading"
-                )
+                raise BringUpError(self._timeout_message(now, answer, observations))
             time.sleep(TICK)
 
-    def _fail_for_ranks(self, observations: dict[int, Observation], unreached: dict[int, float]) -> None:
+    def _what_is_wrong(
+        self, observations: dict[int, Observation], unreached: dict[int, float], answer: dict[str, Any]
+    ) -> str:
+        """Return why the set will not come up, empty while it may. Ranks go first: a dead one also spoils the head."""
         ended = [number for number, seen in observations.items() if not seen.running]
         if ended:
             # The rank that ended first is the likeliest cause; the others follow it down.
-            first = min(ended, key=lambda number: (observations[number].finished, number))
-            raise BringUpError(self._rank_message(first, observations))
+            return self._rank_message(
+                min(ended, key=lambda number: (observations[number].finished, number)), observations
+            )
         for number, since in unreached.items():
             if time.monotonic() - since > UNREACHED_LIMIT:
                 node = self._order.ranks[number]["node"]
-                raise BringUpError(
+                return (
                     f"{self._order.recipe} did not come up: {node} (rank {number}) has been out of reach"
                     f" for {UNREACHED_LIMIT:.0f} s.\n  cure: a node that ran out of memory answers ping but not SSH:"
                     " power-cycle it, and lower --gpu-memory-utilization"
                 )
+        if answer.get("canary") == "failed" or (answer.get("models") and answer.get("error")):
+            return self._head_message(answer["error"], observations)
+        return ""
+
+    def _timeout_message(self, now: str, answer: dict[str, Any], observations: dict[int, Observation]) -> str:
+        return (
+            f"{self._order.recipe} did not come up within {self._order.timeout:.0f} s: {now}."
+            + (f"\n  The head: {answer['error']}" if answer.get("error") else "")
+            + self._log_block(0, observations)
+            + "\n  cure: give it longer with -e serve_timeout=..., if the log shows that it was still loading"
+        )
 
     def _rank_message(self, number: int, observations: dict[int, Observation]) -> str:
         rank, seen = self._order.ranks[number], observations[number]
