@@ -46,7 +46,7 @@ def cluster_status(ranks: list[Rank], looks: dict[str, dict[str, Any]], deployme
     head = looks[ranks[0]["node"]].get("node") or {}
     endpoint = head.get("endpoint")
     running = [line["state"] == "running" for line in lines]
-    answers = bool(endpoint) and not endpoint["error"]
+    answers = endpoint is not None and not endpoint["error"]
     if all(running) and answers:
         verdict = SERVING
     elif all(line["state"] == "absent" for line in lines):
