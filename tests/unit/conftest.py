@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -45,12 +46,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def load_recipe(name: str, **changes: Any) -> Recipe:
-    """Return one of the recipes in recipes/, with some of its facts changed."""
+@functools.cache
+def _expand(name: str) -> Recipe:
     text = (ROOT / "recipes" / name / "recipe.toml").read_text(encoding="utf-8")
     schema = json.loads((ROOT / "recipes" / "recipe.schema.json").read_text(encoding="utf-8"))
-    loaded: dict[str, Any] = dict(expand_recipe(text, f"recipes/{name}/recipe.toml", schema, {}, ()))
-    return Recipe(**{**loaded, **changes})  # type: ignore[typeddict-item]
+    return expand_recipe(text, f"recipes/{name}/recipe.toml", schema, {}, ())
+
+
+def load_recipe(name: str, **changes: Any) -> Recipe:
+    """Return one of the recipes in recipes/, with some of its facts changed."""
+    loaded: dict[str, Any] = {**copy.deepcopy(_expand(name)), **changes}
+    return Recipe(**loaded)  # type: ignore[typeddict-item]
 
 
 class Cluster:
