@@ -110,5 +110,6 @@ class TakeDown:
 
 def _write(path: Path, text: str) -> str:
     path.touch(mode=FILE_MODE)
+    path.chmod(FILE_MODE)  # it may have stood there before
     path.write_text(text, encoding="utf-8", errors="replace")
     return str(path)
