@@ -39,6 +39,23 @@ def login_user() -> dict[str, Any]:
     return {"name": entry.pw_name, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir}
 
 
+def is_there(path: Path) -> bool:
+    """Say whether something stands at a path. What this user may not see, or the kernel refuses, is not there."""
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def has_entries(folder: Path) -> bool:
+    """Say whether a folder holds anything that this user may see."""
+    try:
+        return any(folder.iterdir())
+    except OSError:
+        return False
+
+
 def read_path(path: str, home: str) -> dict[str, Any]:
     """Return what stands at a path; for a missing one, the filesystem that it would be made on.
 
@@ -46,7 +63,7 @@ def read_path(path: str, home: str) -> dict[str, Any]:
     """
     full = Path(home + path[1:]) if path == "~" or path.startswith("~/") else Path(path)
     standing = full
-    while not standing.exists() and standing != standing.parent:
+    while not is_there(standing) and standing != standing.parent:
         standing = standing.parent
     exists = standing == full
     status = standing.stat()

@@ -180,6 +180,8 @@ from ansible_collections.dgxspark.vllm.plugins.module_utils._docker_api import D
 from ansible_collections.dgxspark.vllm.plugins.module_utils._endpoint import probe
 from ansible_collections.dgxspark.vllm.plugins.module_utils._image_identity import content_digest
 from ansible_collections.dgxspark.vllm.plugins.module_utils._kernel import (
+    has_entries,
+    is_there,
     listening_ports,
     login_user,
     read_memory,
@@ -251,10 +253,9 @@ def look_for_model(model: str, cache: str, home: str) -> dict[str, Any]:
     folder = read_path(cache, home)
     found = {"cache": folder["path"], "cache_exists": folder["kind"] == "directory"}
     if model.startswith("/"):
-        return {"path": model, "exists": Path(model).exists(), **found}
+        return {"path": model, "exists": is_there(Path(model)), **found}
     path = Path(str(folder["path"])) / "hub" / ("models--" + model.replace("/", "--"))
-    snapshots = path / "snapshots"
-    return {"path": str(path), "exists": snapshots.is_dir() and any(snapshots.iterdir()), **found}
+    return {"path": str(path), "exists": has_entries(path / "snapshots"), **found}
 
 
 def look_at_ports(ports: list[int]) -> list[dict[str, Any]]:
