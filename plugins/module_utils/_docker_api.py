@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
+EXCERPT = 200
 
 
 class DockerError(Exception):
@@ -70,7 +71,13 @@ class Engine:
             connection.close()
         if response.status == http.client.NOT_FOUND:
             return None
-        document = json.loads(body) if body else None
+        text = " ".join(body.decode("utf-8", "replace").split())
+        try:
+            document = json.loads(body) if body else None
+        except ValueError:
+            document = {"message": f"HTTP {response.status} {text[:EXCERPT]}"}
+            if response.status < http.client.BAD_REQUEST:
+                raise DockerError(f"{self._path} is no Docker engine: {document['message']}") from None
         if response.status >= http.client.BAD_REQUEST:
             message = document.get("message", "") if isinstance(document, dict) else ""
             raise DockerError(f"the Docker engine at {self._path} says: {message or response.reason}")

@@ -9,6 +9,7 @@ head through the node's own Python.
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -34,10 +35,10 @@ def ask(base: str, path: str, key: str, timeout: float, body: dict[str, Any] | N
         with opener.open(request, timeout=timeout) as response:
             return {"status": response.status, "text": response.read().decode("utf-8", "replace"), "error": ""}
     except urllib.error.HTTPError as error:
-        return {"status": error.code, "text": error.read().decode("utf-8", "replace"), "error": ""}
-    except (OSError, ValueError) as error:
+        return {"status": error.code, "text": _body(error), "error": ""}
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        return {"status": 0, "text": "", "error": str(reason) or type(error).__name__}
+        return {"status": 0, "text": "", "error": " ".join(str(reason).split()) or type(error).__name__}
 
 
 def probe(base: str, names: list[str], key: str = "", canary_timeout: float = 30.0) -> dict[str, Any]:
@@ -78,6 +79,14 @@ def probe(base: str, names: list[str], key: str = "", canary_timeout: float = 30
     if found["canary"] != "ok":
         found["error"] = _failure("the canary (a one-token completion)", answer)
     return found
+
+
+def _body(error: urllib.error.HTTPError) -> str:
+    """Return what an engine says with a failure, empty when it breaks off: the status tells enough."""
+    try:
+        return error.read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return ""
 
 
 def _failure(what: str, answer: dict[str, Any]) -> str:
