@@ -124,7 +124,7 @@ def apply(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring the container into the wanted state and return the module's result."""
     before = find(params["name"])
     wanted = params["digest"] if params["state"] == "present" else ""
-    keep = before and digest_of(before) == wanted and not params["replace"]
+    keep = bool(before and wanted and digest_of(before) == wanted and not params["replace"])
     actions = [] if keep else (["removed"] if before else []) + (["created"] if wanted else [])
     identity = before["Id"] if before and keep else ""
     if not check_mode:
