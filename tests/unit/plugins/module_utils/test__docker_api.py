@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import socket
 import socketserver
 import tempfile
 import threading
@@ -141,12 +142,13 @@ def test_no_socket(folder: Path) -> None:
     assert str(caught.value) == f"there is no Docker engine at {folder}/docker.sock"
 
 
-def test_an_engine_that_went_away(docker: Docker) -> None:
-    docker.server.socket.close()
+def test_an_engine_that_went_away(folder: Path) -> None:
+    path = f"{folder}/docker.sock"
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(path)
     with pytest.raises(DockerError) as caught:
-        docker.engine.get("/info")
-    refused = "does not answer: [Errno 111] Connection refused"
-    assert str(caught.value) == f"the Docker engine at {docker.path} {refused}"
+        Engine(path).get("/info")
+    assert str(caught.value) == f"the Docker engine at {path} does not answer: [Errno 111] Connection refused"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may not use the socket")

@@ -55,7 +55,11 @@ class Engine:
             def log_message(self, *_args: Any) -> None:
                 """Stay quiet."""
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_args: Any) -> None:
+                """Stay quiet about callers that did not wait."""
+
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.base = f"http://127.0.0.1:{self.server.server_address[1]}"
 
 
