@@ -80,7 +80,7 @@ class Ranks:
                 stderr=subprocess.STDOUT,
             )
 
-    def start_all(self, nodes: int, *flags: str, **env: str) -> None:
+    def start_all(self, nodes: int, *flags: str, **env: Any) -> None:
         for rank in range(nodes):
             self.start(rank, nodes, *flags, **env)
 
