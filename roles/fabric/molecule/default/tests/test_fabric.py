@@ -34,3 +34,12 @@ def test_stopping_gives_each_its_own_back(host: Host) -> None:
         "ExecStop=/usr/sbin/ip link set dev enp1s0f0np0 mtu 9000",
         "ExecStop=/usr/sbin/ip link set dev enP2p1s0f0np0 mtu 1500",
     ]
+
+
+def test_all_faults_are_told_at_once(host: Host) -> None:
+    with host.sudo():
+        refusal = host.file("/root/refusal.txt").content_string
+    assert refusal == (
+        "dgx1: enp9s0 of fabric_interfaces has no active RDMA link: check its name and cable; "
+        "enp1s0f0np0 is slower than fabric_speed, 200000 Mb/s: check cable and switch port."
+    )
