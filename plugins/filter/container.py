@@ -10,7 +10,7 @@ name: container
 short_description: Describe the container of one rank
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Returns all that Docker is told of one rank's container, as plain data by Docker's own names.
   - The labels lack the digest, which needs the image's content; the filter P(dgxspark.vllm.deployment#filter) adds it.

@@ -10,7 +10,7 @@ name: deployment
 short_description: Decide what serving a recipe takes on the nodes as they are
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Compares what every rank should be with what stands on its node, and says what has to be done, and why.
   - A set of ranks is kept or replaced as a whole, never one rank of it.

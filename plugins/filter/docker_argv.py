@@ -10,7 +10,7 @@ name: docker_argv
 short_description: Render a container as the arguments of docker create
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Returns the words that follow C(docker create), or C(docker run --detach).
   - Secrets are named without their values, which Docker then takes from its environment.

@@ -10,7 +10,7 @@ name: docker_run
 short_description: Render a container as a docker run line
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Returns the C(docker run) line that starts the container, quoted for a POSIX shell.
   - Secrets are named without their values.

@@ -10,7 +10,7 @@ name: problems
 short_description: List every problem that keeps a recipe from being served
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Returns all problems of all nodes at once, before anything is touched.
 options:

@@ -10,7 +10,7 @@ name: ranks
 short_description: Give a recipe's nodes their ranks
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Returns the ranks of one serving run, in order - the first C(required_nodes) of the nodes, rank 0 (the head) first.
   - Refuses a node that stands twice, one that is not in O(inventory), and too few nodes.

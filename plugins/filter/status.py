@@ -10,7 +10,7 @@ name: status
 short_description: Tell the state of every rank, of the endpoint and of the whole set
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - A set serves when every rank runs and the canary answered. C(/health) alone proves nothing, it stays 200 when a
     worker has died.

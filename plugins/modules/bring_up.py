@@ -10,7 +10,7 @@ module: bring_up
 short_description: Start ranks in order and wait until the model really answers
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Starts created containers one after the other, in rank order, then watches all of them at the same time.
   - Ready means that every container runs, C(/health) answers, C(/v1/models) has the names, and one token comes out.

@@ -14,7 +14,7 @@ description:
     containers, ports, fabric, model files, folders, limits - and, on the head, whether the engine really answers.
   - Changes nothing.
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return what it would return without it.

@@ -14,7 +14,7 @@ description:
   - A container is told by the digest in its label. One with the same digest stays, one with another is replaced.
   - Never starts a container. Ranks start together, in order, by the action M(dgxspark.vllm.bring_up).
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying the node.

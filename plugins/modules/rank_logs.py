@@ -10,7 +10,7 @@ module: rank_logs
 short_description: Show the end of every rank's log, or save the logs
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Shows the last lines of every rank's log, by rank, or saves the logs on the controller.
   - Runs on the controller and opens a connection to every node. Use it with C(run_once).

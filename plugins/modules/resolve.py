@@ -10,10 +10,10 @@ module: resolve
 short_description: Resolve a recipe and its ranks on the controller
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
-  - Does what the lookup P(dgxspark.vllm.recipe#lookup) and the filter P(dgxspark.vllm.ranks#filter) do, as a task of its
-    own, so that an error stands alone and the recipe's warnings are shown as warnings.
+  - Does what the lookup P(dgxspark.vllm.recipe#lookup) and the filter P(dgxspark.vllm.ranks#filter) do, as a task of
+    its own, so that an error stands alone and the recipe's warnings are shown as warnings.
   - Takes the variables that the lookup takes. Touches no node. Use it with C(run_once).
 attributes:
   check_mode:

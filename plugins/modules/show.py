@@ -10,7 +10,7 @@ module: show
 short_description: Print a text as it is
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Prints a text with its line ends, so that a table stays one and a command line can be pasted into a shell.
 attributes:

@@ -10,7 +10,7 @@ module: take_down
 short_description: Stop and remove ranks, the head first
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Stops the head, so that no request is taken any more, then all workers at once, and removes the containers.
   - Only containers that carry the collection's label are touched. None at all is no error.
