@@ -21,10 +21,10 @@ KEEP = bool(os.environ.get("KEEP_NODES"))
 def fresh_cluster() -> Iterator[Cluster]:
     """Eight simulated Sparks; five of them have the stand-in engine's images, as in the recipe's own story."""
     cluster = Cluster(NAME, NETWORK, NODES)
-    if not KEEP:
+    if not (KEEP and cluster.inventory.exists()):
         cluster.sim("destroy.yml")
-    cluster.sim("create.yml")
-    cluster.sim("images.yml", "-e", json.dumps({"sim_images_on": cluster.nodes[:5]}))
+        cluster.sim("create.yml")
+        cluster.sim("images.yml", "-e", json.dumps({"sim_images_on": cluster.nodes[:5]}))
     yield cluster
     if not KEEP:
         cluster.sim("destroy.yml")
