@@ -52,9 +52,9 @@ def _make_kv_cache(launch: Launch, journal: Journal, faults: Faults) -> None:
 def _capture_graphs(launch: Launch, journal: Journal, faults: Faults) -> None:
     for done in range(_GRAPHS + 1):
         if launch.rank == 0:
-            bar = "█" * (done * 10 // _GRAPHS)
+            blocks = "█" * (done * 10 // _GRAPHS)
             journal.progress(
-                f"Capturing CUDA graphs (decode, FULL): {done * 100 // _GRAPHS:3d}%|{bar:<10}| {done}/{_GRAPHS} "
+                f"Capturing CUDA graphs (decode, FULL): {done * 100 // _GRAPHS:3d}%|{blocks:<10}| {done}/{_GRAPHS} "
                 f"[00:00<00:00, {1 / _PAUSE:.2f}it/s]"
             )
         if done == _GRAPHS // 2:

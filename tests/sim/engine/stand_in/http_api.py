@@ -115,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
     def _allowed(self) -> bool:
         if not self.server.keys or not self.path.startswith(_GUARDED):
             return True
-        scheme, _, key = (self.headers.get("Authorization") or "").partition(" ")
+        scheme, _blank, key = (self.headers.get("Authorization") or "").partition(" ")
         good = [hmac.compare_digest(key.encode(), known.encode()) for known in self.server.keys]
         if scheme.lower() == "bearer" and any(good):
             return True

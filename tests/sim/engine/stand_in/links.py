@@ -44,7 +44,7 @@ class Link:
             if not data:
                 return None
             self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
+        line, _newline, self._buffer = self._buffer.partition(b"\n")
         message: Message = json.loads(line)
         return message
 

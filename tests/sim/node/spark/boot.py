@@ -20,7 +20,7 @@ DEVICES = {"uverbs0": (231, 192), "uverbs1": (231, 193), "rdma_cm": (10, 58)}
 def authorize(environment: bytes, home: Path) -> None:
     """Let the key of this run log in; it comes in the container's environment."""
     for entry in environment.split(b"\0"):
-        name, _, value = entry.partition(b"=")
+        name, _equals, value = entry.partition(b"=")
         if name == b"SIM_AUTHORIZED_KEY":
             folder = home / ".ssh"
             folder.mkdir(mode=0o700, exist_ok=True)
