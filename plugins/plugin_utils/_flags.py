@@ -57,12 +57,14 @@ BEHIND = "remove it: the launcher gives each rank its own"
 REFUSED = {
     "--": "remove it: the launcher's own flags stand behind the recipe's",
     "api-key": "remove it: secrets never stand in argv; set serve_api_key in the inventory",
+    "grpc": "remove it: the launcher asks the engine over HTTP whether it serves",
     "headless": BEHIND,
     "master-addr": BEHIND,
     "master-port": BEHIND,
     "model": "remove it: the key model names the model",
     "nnodes": "remove it: the key required_nodes says how many nodes there are",
     "node-rank": BEHIND,
+    "uds": "remove it: the launcher asks the engine over HTTP whether it serves",
 }
 HUB_CURE = "remove it: secrets never stand in argv; set serve_hf_token in the inventory"
 READ = (

@@ -45,7 +45,10 @@ SIZE = re.compile(r"([0-9.]+) ?([kmgt]?)i?b?", re.IGNORECASE)
 LARGEST_SIZE = 1024**5
 UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 PARKED_NAME = re.compile(r"\[(?:DEFERRED|PARKED)\]\Z")
-PER_RANK_ENV = ("VLLM_HOST_IP",)
+OWNED_ENV = {
+    "VLLM_HOST_IP": "a variable that differs from rank to rank",
+    "HF_HOME": "a variable of the launcher, which mounts the node's cache there",
+}
 SECRET_ENV = {"VLLM_API_KEY": "serve_api_key", "HF_TOKEN": "serve_hf_token", "HUGGING_FACE_HUB_TOKEN": "serve_hf_token"}
 # Images read some settings from the environment; these prefixes and names stand for the flag of the same meaning.
 ENV_PREFIXES = ("VLLM_", "DSPARK_")
@@ -139,10 +142,10 @@ def _env_problems(data: Mapping[str, Any], path: str) -> list[Problem]:
     if isinstance(profiles, dict):
         tables |= {f"nccl.{name}": table for name, table in profiles.items()}
     return [
-        Problem(f"{path}: {name}.{key}", "a variable that differs from rank to rank", "no such key", "remove it")
+        Problem(f"{path}: {name}.{key}", reason, "no such key", "remove it")
         for name, table in tables.items()
         if isinstance(table, dict)
-        for key in PER_RANK_ENV
+        for key, reason in OWNED_ENV.items()
         if key in table
     ]
 
