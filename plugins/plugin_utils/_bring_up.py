@@ -123,6 +123,8 @@ class BringUp:
         while not progress.stop.is_set():
             with progress.lock:
                 known = progress.observations.get(number, Observation()).stage
+                # From the question on: on a node that swaps the answer may never come, not even as an error.
+                progress.unreached_since.setdefault(number, time.monotonic())
             answer = self._connections[rank["node"]].run(observe_words(rank["container"]))
             with progress.lock:
                 if answer.reached:
@@ -130,8 +132,6 @@ class BringUp:
                     progress.observations[number] = (
                         read_observation(answer.text, known) if answer.ok else Observation(error=answer.stderr)
                     )
-                else:
-                    progress.unreached_since.setdefault(number, time.monotonic())
             progress.stop.wait(LOOK_EVERY)
 
     def _ask_head(self) -> None:
