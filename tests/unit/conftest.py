@@ -50,7 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _expand(name: str) -> Recipe:
     text = (ROOT / "recipes" / name / "recipe.toml").read_text(encoding="utf-8")
     schema = json.loads((ROOT / "recipes" / "recipe.schema.json").read_text(encoding="utf-8"))
-    return expand_recipe(text, f"recipes/{name}/recipe.toml", schema, {}, ())
+    found: Recipe = expand_recipe(text, f"recipes/{name}/recipe.toml", schema, {}, ())
+    return found
 
 
 def load_recipe(name: str, **changes: Any) -> Recipe:

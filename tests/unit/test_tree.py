@@ -45,7 +45,7 @@ def label(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def each(paths: list[Path]) -> Any:
+def each(paths: list[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("path", paths, ids=label)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.dgxspark.vllm.plugins.module_utils import _links
 from ansible_collections.dgxspark.vllm.plugins.module_utils._links import (
     kernel_addresses,
     read_interfaces,
@@ -205,7 +204,7 @@ def test_addresses_as_ip_prints_them(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words == ["ip", "-json", "-4", "address", "show"]
         return subprocess.CompletedProcess(words, 0, json.dumps(printed), "")
 
-    monkeypatch.setattr(_links.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     assert kernel_addresses() == {
         "lo": [{"address": "127.0.0.1", "prefix": 8}],
         "down0": [],

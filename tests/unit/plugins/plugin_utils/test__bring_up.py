@@ -254,6 +254,23 @@ def test_a_node_that_stays_out_of_reach(ranks: Set, monkeypatch: pytest.MonkeyPa
     )
 
 
+def test_a_node_whose_connection_hangs(ranks: Set, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SSH to a node that swaps neither answers nor fails."""
+    monkeypatch.setattr(_bring_up, "UNREACHED_LIMIT", 0.2)
+    released, whole = threading.Event(), ranks.nodes[1].run
+
+    def hang(words: list[str], stdin: bytes | None = None) -> Answer:
+        if words[0] == "sh":
+            released.wait(10)
+        return whole(words, stdin)
+
+    monkeypatch.setattr(ranks.nodes[1], "run", hang)
+    try:
+        assert ranks.told().startswith("small did not come up: dgx2 (rank 1) has been out of reach for 0 s.")
+    finally:
+        released.set()
+
+
 def test_a_node_that_comes_back_in_time(ranks: Set) -> None:
     ranks.nodes[1].looks = [runs(), UNREACHED, UNREACHED, runs()]
     ranks.nodes[0].looks = [*[runs()] * 6, runs(READY)]

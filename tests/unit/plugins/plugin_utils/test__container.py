@@ -18,6 +18,7 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._container import (
     start_command,
 )
 from ansible_collections.dgxspark.vllm.plugins.plugin_utils._fabric import choose_fabric
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._shapes import Network
 
 Make = Callable[..., Any]
 
@@ -162,7 +163,7 @@ def test_environment_later_wins(recipe: Make, settings: Any) -> None:
     names = ["ENGINE", "FOUND", "INVENTORY", "ALL", "PROFILE", "RECIPE"]
     layers = [dict.fromkeys(names[place:], name.lower()) for place, name in enumerate(names)]
     settings.update(engine_env={**layers[0], "HF_HOME": "/hub"}, fabric_env=layers[2], fabric_profile="ring")
-    network = {"address": "", "interface": "", "master_address": "", "env": layers[1]}
+    network = Network(address="", interface="", master_address="", env=layers[1])
     made = recipe("dsv41-flash-8x", env=layers[5], nccl={"all": layers[3], "ring": layers[4], "mesh": {"ALL": "mesh"}})
     found = environment(made, network, settings)
     assert found == {"HF_HOME": "/hub", **{name: name.lower() for name in names}}

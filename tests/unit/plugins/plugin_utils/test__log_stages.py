@@ -30,7 +30,8 @@ def recorded(name: str) -> list[str]:
 
 def stages(lines: list[str]) -> list[str]:
     """Return every stage that a log goes through, as somebody who watches it sees them."""
-    seen, stage = [], Stage()
+    seen: list[str] = []
+    stage = Stage()
     for line in lines:
         stage = stage_of([line], stage)
         if not seen or seen[-1] != str(stage):
