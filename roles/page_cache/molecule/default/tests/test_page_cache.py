@@ -28,5 +28,5 @@ def test_drop_without_effect_is_told(host: Host) -> None:
         refusal = host.file("/root/in-vain.txt").content_string
     assert refusal == (
         'dgx1 still holds 7.6 GiB of 7.6 GiB of page cache, after "3" was written to /sim/proc/sys/vm/drop_caches, '
-        "and has 107.0 GiB free of the 112.0 wanted. Look for what reads files there now."
+        "and has 107.0 GiB free of the 112 wanted. Look for what reads files there now."
     )
