@@ -44,15 +44,17 @@ class ActionModule(ActionBase):
         if self._task.check_mode:
             return result
         variables = task_vars or {}
-        connections = connect(self, [rank["node"] for rank in options["ranks"]], variables["hostvars"])
+        nodes = [rank["node"] for rank in options["ranks"]]
+        connections = connect(self, nodes, variables["hostvars"])
+        asking = connect(self, nodes[:1], variables["hostvars"])[nodes[0]]
         since = options.pop("since")
         prepared = {} if since is None else {"create": round(time.time() - since, 1)}
         order = Order(probe=inspect.getsource(_endpoint), **options)
         try:
-            result["seconds"] = prepared | BringUp(order, connections, display.display).run()
+            result["seconds"] = prepared | BringUp(order, connections, asking, display.display).run()
         except BringUpError as error:
             result.update(failed=True, msg=redact(str(error), [options["api_key"]]))
         finally:
-            for connection in connections.values():
+            for connection in [*connections.values(), asking]:
                 connection.close()
         return result

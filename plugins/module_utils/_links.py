@@ -14,6 +14,8 @@ from typing import Any
 
 ACTIVE = "ACTIVE"
 ROCE_V2 = "RoCE v2"
+# What a node gives itself while it waits for a real address.
+LINK_LOCAL = "169.254."
 UNUSED_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
@@ -79,7 +81,8 @@ def _read_link(device: Path, port: Path, interfaces: dict[str, dict[str, Any]]) 
     gids = _read_gids(port)
     interface = _interface_name(device, gids, interfaces)
     own = interfaces.get(interface, {"mtu": 0, "speed_mbps": 0, "addresses": []})
-    first = own["addresses"][0] if own["addresses"] else {"address": "", "prefix": 0}
+    lasting = [entry for entry in own["addresses"] if not entry["address"].startswith(LINK_LOCAL)]
+    first = (lasting or own["addresses"] or [{"address": "", "prefix": 0}])[0]
     matching = [gid["index"] for gid in gids if gid["type"] == ROCE_V2 and gid["address"] == first["address"] != ""]
     return {
         "hca": device.name,

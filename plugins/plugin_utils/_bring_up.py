@@ -26,7 +26,8 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import (
 )
 
 TICK = 0.2
-LOOK_EVERY = 1.0
+# Looks are frequent at first and rarer as time goes on: a boot with weights takes 10 to 18 minutes.
+LOOK_EVERY, LOOK_AT_LEAST_EVERY, SLOWER_PER_SECOND = 0.5, 2.0, 0.02
 PROBE_EVERY = 10.0
 HEARTBEAT = 30.0
 # The first sign of a failure is seldom its cause: the head answers HTTP 500 before the dead worker has been looked at.
@@ -76,9 +77,17 @@ class Progress:
 class BringUp:
     """One run from created containers to a canary that answers."""
 
-    def __init__(self, order: Order, connections: Mapping[str, Connection], show: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        order: Order,
+        connections: Mapping[str, Connection],
+        asking: Connection,
+        show: Callable[[str], None],
+    ) -> None:
+        """``asking`` is a second connection to the head: a connection is for one thread at a time."""
         self._order = order
         self._connections = connections
+        self._asking = asking
         self._show = show
         self._progress = Progress()
         self._began = time.monotonic()
@@ -132,12 +141,11 @@ class BringUp:
                     progress.observations[number] = (
                         read_observation(answer.text, known) if answer.ok else Observation(error=answer.stderr)
                     )
-            progress.stop.wait(LOOK_EVERY)
+            progress.stop.wait(min(LOOK_EVERY + SLOWER_PER_SECOND * self._elapsed(), LOOK_AT_LEAST_EVERY))
 
     def _ask_head(self) -> None:
         """Ask the head once its log says that it is ready, and now and then in case the log does not say so."""
         order, progress = self._order, self._progress
-        head = order.ranks[0]
         question = {
             "base": order.base,
             "names": order.names,
@@ -152,7 +160,7 @@ class BringUp:
                 ready = progress.observations.get(0, Observation()).stage.step == READY
             if ready or time.monotonic() - last > PROBE_EVERY:
                 last = time.monotonic()
-                answer = self._connections[head["node"]].run([self._connections[head["node"]].python, "-"], program)
+                answer = self._asking.run([self._asking.python, "-"], program)
                 if answer.ok:
                     with progress.lock:
                         progress.answer = json.loads(answer.text.strip().splitlines()[-1])

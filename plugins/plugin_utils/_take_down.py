@@ -16,6 +16,8 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import r
 
 # The engine's logs may be as large as Docker keeps them; this many lines hold any start and its end.
 LOG_LINES = 100_000
+# A container whose rank label is gone goes with the workers.
+UNNUMBERED = -1
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 
@@ -61,7 +63,8 @@ class TakeDown:
             for line in answer.text.splitlines():
                 container, recipe, rank, run = line.split("\t")
                 if not (recipes or runs) or recipe in recipes or run in runs:
-                    found.append({"recipe": recipe, "rank": int(rank), "node": node, "container": container})
+                    number = int(rank) if rank.isdigit() else UNNUMBERED
+                    found.append({"recipe": recipe, "rank": number, "node": node, "container": container})
         return sorted(found, key=lambda rank: (rank["recipe"], rank["rank"], rank["node"]))
 
     def save(self, ranks: list[Rank], folder: Path, secrets: list[str], lines: int = LOG_LINES) -> list[str]:
@@ -74,6 +77,8 @@ class TakeDown:
             stem = f"{rank['container']}-{rank['node']}"
             if inspect.ok:
                 saved.append(_write(folder / f"{stem}.inspect.json", redacted_inspect(inspect.text, secrets)))
+            else:
+                self._failed(rank, "could not be described", inspect)
             if log.ok:
                 saved.append(_write(folder / f"{stem}.log", redact(log.text, secrets)))
             else:

@@ -100,7 +100,8 @@ class Set:
         return Order(**{**whole, **changes})
 
     def bring_up(self, **changes: Any) -> dict[str, float]:
-        return BringUp(self.order(**changes), {node.name: node for node in self.nodes}, self.shown.append).run()
+        connections = {node.name: node for node in self.nodes}
+        return BringUp(self.order(**changes), connections, self.nodes[0], self.shown.append).run()
 
     def told(self, **changes: Any) -> str:
         """Return the message, with its times made equal."""
