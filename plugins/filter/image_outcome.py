@@ -10,7 +10,7 @@ name: image_outcome
 short_description: Tell what became of an image transfer
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Puts together what senders and receivers of an image told, and finds the cause for each node that still lacks it.
 options:

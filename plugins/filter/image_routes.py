@@ -10,7 +10,7 @@ name: image_routes
 short_description: Decide which node sends which layers of an image to which node
 version_added: "0.1.0"
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 description:
   - Takes what M(dgxspark.vllm.image_info) told of every node and plans the sync. Several holders share the work.
 options:

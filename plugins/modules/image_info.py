@@ -13,7 +13,7 @@ description:
   - Returns in one round trip what P(dgxspark.vllm.image_routes#filter) needs to decide who sends which layers to whom.
   - Changes nothing.
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return what it would return without it.

@@ -14,7 +14,7 @@ description:
   - An image arrives under a name of its own. It gets its real tag when its content is what was expected, and until
     then the image that had the tag keeps it.
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.

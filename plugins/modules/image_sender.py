@@ -15,7 +15,7 @@ description:
   - The sending itself runs apart from the module. The action plugin of the same name waits for it and shows how far
     it is.
 author:
-  - The dgxspark.vllm contributors
+  - The dgxspark.vllm contributors (@dgxspark)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.

@@ -26,7 +26,7 @@ attributes:
 options:
   root:
     description:
-      - Folder that stands for C(/) when F(/proc/meminfo), F(/sys/class/net) and F(/sys/class/infiniband) are read.
+      - Folder that stands for C(/) when C(/proc/meminfo), C(/sys/class/net) and C(/sys/class/infiniband) are read.
       - A simulated Spark shows those of a real one below such a folder.
     type: path
     default: /
@@ -151,7 +151,7 @@ node:
         - C(links) - one for each RDMA port, with C(hca), C(port), C(interface), C(active), C(mtu), C(speed_mbps),
           C(address), C(prefix), C(gid_index) (the RoCE v2 entry of that address, null when there is none).
         - C(wanted) - O(interfaces).
-        - C(infiniband_device) - whether F(/dev/infiniband) is there.
+        - C(infiniband_device) - whether C(/dev/infiniband) is there.
       type: dict
     model:
       description:

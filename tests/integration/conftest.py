@@ -42,6 +42,9 @@ def cluster(fresh_cluster: Cluster) -> Iterator[Cluster]:
 def golden() -> dict[str, list[dict[str, Any]]]:
     """The golden containers of both recipes, with this cluster's addresses."""
     return {
-        path.stem: json.loads(path.read_text(encoding="utf-8").replace("10.77.", f"10.{NETWORK}."))
+        path.stem: [
+            entry["container"]
+            for entry in json.loads(path.read_text(encoding="utf-8").replace("10.77.", f"10.{NETWORK}."))
+        ]
         for path in (ROOT / "tests/unit/golden").glob("*.json")
     }

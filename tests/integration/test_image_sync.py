@@ -95,6 +95,11 @@ class Nodes:
         script = f"docker image inspect --format '{{{{json .RootFS.Layers}}}}' {IMAGE} 2>/dev/null || true"
         return {node: json.loads(self.cluster.on(node, "sh", "-c", script).strip() or "[]") for node in self.names}
 
+    def all_images(self) -> dict[str, str]:
+        """Every image of every node, by name and ID."""
+        script = ("docker", "images", "--all", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")
+        return {node: "\n".join(sorted(self.cluster.on(node, *script).splitlines())) for node in self.names}
+
     def leftovers(self) -> dict[str, str]:
         """Keys, senders, run folders and unfinished images of transfers, by node."""
         script = (
@@ -154,9 +159,9 @@ def assert_same_everywhere(nodes: Nodes, run: Run) -> None:
 
 def test_three_lack_it_and_five_share_the_work(nodes: Nodes) -> None:
     nodes.put("sync-one:e2e", ["dgx2", "dgx3", "dgx5", "dgx6", "dgx7"])
-    before = nodes.cluster.state()
+    before = nodes.all_images()
     foretold = nodes.sync("--check")
-    assert nodes.cluster.state() == before
+    assert nodes.all_images() == before
     run = nodes.sync()
     assert_same_everywhere(nodes, run)
     got = receivers(run)
@@ -251,13 +256,13 @@ def test_login_user_outside_the_docker_group_loads_by_sudo(nodes: Nodes) -> None
 
 def test_disk_is_looked_at_before_anything_is_sent(nodes: Nodes) -> None:
     nodes.put("sync-one:e2e", [node for node in nodes.names if node not in ("dgx3", "dgx7")])
-    before = nodes.cluster.state()
+    before = nodes.all_images()
     run = nodes.sync("-e", "image_sync_reserve_gib=1000000")
     assert run.rc != 0
     lines = run.message.splitlines()
     assert [line.split(":")[0] for line in lines] == ["dgx3", "dgx7"]
     assert all("free in /var/lib/docker, expected 1073.8 TB to load 6.1 MB of image" in line for line in lines)
-    assert nodes.cluster.state() == before
+    assert nodes.all_images() == before
 
 
 def test_full_disk_is_named_and_the_others_are_served(nodes: Nodes) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors import serialize_file
 from tokenizers import AddedToken, ByteLevelBPETokenizer
 
 REPOSITORY: Final = "dgxspark/tiny-llama"
@@ -48,44 +48,51 @@ CONFIG: Final = {
     "bos_token_id": 0,
     "eos_token_id": 1,
     "pad_token_id": 2,
-    "torch_dtype": "float16",
+    "torch_dtype": "bfloat16",
 }
 
 
-def weights() -> dict[str, np.ndarray]:
-    """Random weights of the configured shape, the same at every build."""
-    random = np.random.default_rng(20260101)
-
-    def matrix(rows: int, columns: int) -> np.ndarray:
-        return random.normal(0.0, 0.08, (rows, columns)).astype(np.float16)
-
+def shapes() -> dict[str, list[int]]:
+    """Return the shape of every tensor."""
+    hidden, inner, vocabulary, keys = 128, 256, 512, 64
     tensors = {
-        "model.embed_tokens.weight": matrix(512, 128),
-        "lm_head.weight": matrix(512, 128),
-        "model.norm.weight": np.ones(128, np.float16),
+        "model.embed_tokens.weight": [vocabulary, hidden],
+        "lm_head.weight": [vocabulary, hidden],
+        "model.norm.weight": [hidden],
     }
     for layer in range(2):
         name = f"model.layers.{layer}"
         tensors |= {
-            f"{name}.input_layernorm.weight": np.ones(128, np.float16),
-            f"{name}.post_attention_layernorm.weight": np.ones(128, np.float16),
-            f"{name}.self_attn.q_proj.weight": matrix(128, 128),
-            f"{name}.self_attn.k_proj.weight": matrix(64, 128),
-            f"{name}.self_attn.v_proj.weight": matrix(64, 128),
-            f"{name}.self_attn.o_proj.weight": matrix(128, 128),
-            f"{name}.mlp.gate_proj.weight": matrix(256, 128),
-            f"{name}.mlp.up_proj.weight": matrix(256, 128),
-            f"{name}.mlp.down_proj.weight": matrix(128, 256),
+            f"{name}.input_layernorm.weight": [hidden],
+            f"{name}.post_attention_layernorm.weight": [hidden],
+            f"{name}.self_attn.q_proj.weight": [hidden, hidden],
+            f"{name}.self_attn.k_proj.weight": [keys, hidden],
+            f"{name}.self_attn.v_proj.weight": [keys, hidden],
+            f"{name}.self_attn.o_proj.weight": [hidden, hidden],
+            f"{name}.mlp.gate_proj.weight": [inner, hidden],
+            f"{name}.mlp.up_proj.weight": [inner, hidden],
+            f"{name}.mlp.down_proj.weight": [hidden, inner],
         }
     return tensors
+
+
+def write_weights(path: Path) -> None:
+    """Write random weights, the same at every build; norms are ones."""
+    random = np.random.default_rng(20260101)
+    tensors = {}
+    for name, shape in shapes().items():
+        values = np.ones(shape) if len(shape) == 1 else random.normal(0.0, 0.08, shape)
+        # bfloat16 is the upper half of float32; numpy does not know it.
+        data = (values.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
+        tensors[name] = {"dtype": "bfloat16", "shape": shape, "data": data}
+    serialize_file(tensors, str(path), {"format": "pt"})
+    path.chmod(0o644)
 
 
 def write_tokenizer(folder: Path) -> None:
     """A byte-level BPE tokenizer: 256 bytes, three special tokens, and merges up to the vocabulary's size."""
     tokenizer = ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(
-        CORPUS, vocab_size=512, min_frequency=1, show_progress=False, special_tokens=SPECIAL
-    )
+    tokenizer.train_from_iterator(CORPUS, vocab_size=512, min_frequency=1, show_progress=False, special_tokens=SPECIAL)
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {
@@ -108,7 +115,7 @@ def main(cache: Path) -> None:
     (model / "refs").mkdir()
     (model / "refs" / "main").write_text(REVISION, encoding="utf-8")
     (snapshot / "config.json").write_text(json.dumps(CONFIG, indent=2), encoding="utf-8")
-    save_file(weights(), str(snapshot / "model.safetensors"), metadata={"format": "pt"})
+    write_weights(snapshot / "model.safetensors")
     write_tokenizer(snapshot)
 
 

@@ -194,6 +194,7 @@ def test_what_cannot_be_saved_is_told_and_the_rest_is_there(cluster: Cluster, tm
     ]
     assert cluster.down.errors == [
         "rank 0 on dgx2 (small-r0) could not give its log: exit code 1",
+        "rank 1 on dgx1 (small-r1) could not be described: Connection timed out",
         "rank 1 on dgx1 (small-r1) could not give its log: Connection timed out",
     ]
 
