@@ -152,6 +152,9 @@ def clean_up(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 
 def take_over(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """Close the door, then give the image its tag if it is what was expected."""
+    if not dry:
+        # First of all, and whatever state the engine is in.
+        revoke(login_user(params["user"]), params["run"])
     engine = ImageEngine()
     image, wanted, staged = params["image"], params["digest"], f"{MARK}:{params['run']}"
     before = _digest(engine, image)
@@ -160,7 +163,6 @@ def take_over(params: dict[str, Any], dry: bool) -> dict[str, Any]:
         result["replaced"] = before
         result["kept_as"] = previous_tag(image, before)
     if not dry:
-        revoke(login_user(params["user"]), params["run"])
         came = _digest(engine, staged)
         if came == wanted and wanted:
             _retag(engine, image, staged, str(result["kept_as"]))
