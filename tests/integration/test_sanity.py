@@ -13,7 +13,7 @@ from pathlib import Path
 
 from simulated import ROOT
 
-# ansible-test fetches get-pip.py from a site that is no package index. This one installs the same from Python's own copy.
+# ansible-test fetches get-pip.py from a site that is no package index. This one does the same with Python's own copy.
 GET_PIP = """\
 import ensurepip, pathlib, subprocess, sys
 wheel = next((pathlib.Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))

@@ -18,6 +18,7 @@ def test_container(host: Host) -> None:
     assert "PLAIN=two words" in found["Config"]["Env"]
     assert "VLLM_API_KEY=swordfish" in found["Config"]["Env"]
     assert found["Config"]["Labels"] == {
+        "content": "none",
         "dgxspark.vllm.recipe": "molecule-1x",
         "dgxspark.vllm.digest": "sha256:5afe",
     }
