@@ -190,7 +190,11 @@ container = "/sock"
         f'{FILE}: required_nodes: "2", expected an integer from 1 to 1024',
         f'{FILE}: model: missing, expected a Hugging Face id such as "deepseek-ai/DeepSeek-V4.1-Flash" or an absolute path',
         f"{FILE}: args[1]: --headless, expected no flag of the launcher; remove it: the launcher gives each rank its own",
-        f"{FILE}: args[3]: --speculative-config with broken JSON at line 1, column 2: Expecting property name enclosed in double quotes, expected a JSON object; put the JSON into single quotes or into a string of its own",
+        (
+            f"{FILE}: args[3]: --speculative-config with broken JSON at line 1, column 2: Expecting "
+            "property name enclosed in double quotes, expected a JSON object; put the JSON into "
+            "single quotes or into a string of its own"
+        ),
         f'{FILE}: extra_mounts[1].host: "/var/run/docker.sock", which lies in /var/run, expected a path that gives nothing of the node away; {CURE}',
     ]
 
@@ -213,19 +217,27 @@ NODES = "expected equal numbers: a node has one GPU"
         ('args = ["--port 65536"]', 'args[1]: --port "65536", expected a port from 1 to 65535'),
         ('args = ["--host="]', 'args[1]: --host "", expected an address'),
         ('args = ["--served-model-name", "--x"]', "args[1]: --served-model-name alone, expected one or more names"),
-        ('args = ["--tensor-parallel-size 4"]', "args[1]: --tensor-parallel-size 4, expected 2, the value of tensor_parallel_size; remove the flag or change the key"),
-        ('args = ["--uds /tmp/s"]', "args[1]: --uds, expected no flag of the launcher; remove it: the launcher asks the engine over HTTP whether it serves"),
-        ('args = ["--api-key x"]', "args[1]: --api-key, expected no flag of the launcher; remove it: secrets never stand in argv; set serve_api_key in the inventory"),
-        ("args = [\"--a\", \"'b\"]", "args[2]: \"'b\": no closing quotation, expected words as a POSIX shell reads them; close the quote, or write the value as a string of its own"),
+        ('args = ["--tensor-parallel-size 4"]', ("args[1]: --tensor-parallel-size 4, expected 2, the value of tensor_parallel_size; "
+"remove the flag or change the key")),
+        ('args = ["--uds /tmp/s"]', ("args[1]: --uds, expected no flag of the launcher; remove it: the launcher asks the "
+"engine over HTTP whether it serves")),
+        ('args = ["--api-key x"]', ("args[1]: --api-key, expected no flag of the launcher; remove it: secrets never stand in "
+"argv; set serve_api_key in the inventory")),
+        ("args = [\"--a\", \"'b\"]", ("args[2]: \"'b\": no closing quotation, expected words as a POSIX shell reads them; "
+"close the quote, or write the value as a string of its own")),
         ('shm_size = "0g"', 'shm_size: "0g", expected a size above zero and at most 1024t'),
         ('shm_size = "9999t"', 'shm_size: "9999t", expected a size above zero and at most 1024t'),
         ('env.VLLM_HOST_IP = "10.0.0.1"', "env.VLLM_HOST_IP: a variable that differs from rank to rank, expected no such key; remove it"),
         ('env.HF_HOME = "/models"', "env.HF_HOME: a variable of the launcher, which mounts the node's cache there, expected no such key; remove it"),
         ('nccl.all.VLLM_HOST_IP = "10.0.0.1"', "nccl.all.VLLM_HOST_IP: a variable that differs from rank to rank, expected no such key; remove it"),
-        ('extra_mounts = [{host = "/", container = "/x"}]', f'extra_mounts[1].host: "/", which is the whole file system, expected a path that gives nothing of the node away; {CURE}'),
-        ('extra_mounts = [{host = "~/../x", container = "/x"}]', f'extra_mounts[1].host: "~/../x", which leaves the home folder, expected a path that gives nothing of the node away; {CURE}'),
-        ('extra_mounts = [{host = "~/x", container = "/root/.cache/huggingface/"}]', 'extra_mounts[1].container: "/root/.cache/huggingface", where the model cache is mounted, expected a path of its own'),
-        ('extra_mounts = [{host = "~/x", container = "/dev/shm"}]', 'extra_mounts[1].container: "/dev/shm", where the shared memory is mounted, expected a path of its own'),
+        ('extra_mounts = [{host = "/", container = "/x"}]', ('extra_mounts[1].host: "/", which is the whole file system, expected a path that gives '
+            f'nothing of the node away; {CURE}')),
+        ('extra_mounts = [{host = "~/../x", container = "/x"}]', ('extra_mounts[1].host: "~/../x", which leaves the home folder, expected a path that '
+            f'gives nothing of the node away; {CURE}')),
+        ('extra_mounts = [{host = "~/x", container = "/root/.cache/huggingface/"}]', ('extra_mounts[1].container: "/root/.cache/huggingface", where the model cache is '
+'mounted, expected a path of its own')),
+        ('extra_mounts = [{host = "~/x", container = "/dev/shm"}]', ('extra_mounts[1].container: "/dev/shm", where the shared memory is mounted, expected a '
+'path of its own')),
     ],
 )  # fmt: skip
 def test_cross_checks(lines: str, line: str) -> None:
@@ -298,7 +310,11 @@ def test_serve_set_is_checked_with_the_recipe() -> None:
         "serve_set: tensor-parallel-size: --tensor-parallel-size, expected no flag of the launcher; change tensor_parallel_size in the recipe"
     )
     assert told(GOOD, speculative_config="{") == [
-        "serve_set: speculative-config: --speculative-config with broken JSON at line 1, column 2: Expecting property name enclosed in double quotes, expected a JSON object; put the JSON into single quotes or into a string of its own"
+        (
+            "serve_set: speculative-config: --speculative-config with broken JSON at line 1, column "
+            "2: Expecting property name enclosed in double quotes, expected a JSON object; put the "
+            "JSON into single quotes or into a string of its own"
+        )
     ]
 
 
