@@ -31,7 +31,7 @@ class ImageEngine(Engine):
 
     def tag(self, name: str, target: str) -> None:
         """Give an image one more tag, taking it from the image that has it now."""
-        repository, _, tag = target.rpartition(":")
+        repository, _colon, tag = target.rpartition(":")
         self._change("POST", f"/images/{quote(name, safe='/:@')}/tag?{urlencode({'repo': repository, 'tag': tag})}")
 
     def remove(self, name: str) -> None:

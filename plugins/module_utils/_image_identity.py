@@ -80,4 +80,4 @@ def previous_tags(image: str, images: Sequence[Mapping[str, Any]]) -> list[str]:
         for tag in entry.get("RepoTags") or []
         if str(tag).startswith(f"{image}-was-")
     ]
-    return [tag for _, tag in sorted(found, reverse=True)]
+    return [tag for _made, tag in sorted(found, reverse=True)]

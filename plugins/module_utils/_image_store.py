@@ -52,11 +52,11 @@ class Layer:
         if self.files is None:
             return self.size, _whole_file(self.path)
         entries = list(_entries(self.path))
-        return sum(size for _, size, _ in entries), _tar_split(entries, self.files)
+        return sum(size for _name, size, _rest in entries), _tar_split(entries, self.files)
 
     def exact_size(self) -> int:
         """The blob's size without its bytes: Docker itself notes only the size of the files in a layer."""
-        return self.size if self.files is None else sum(size for _, size, _ in _entries(self.path))
+        return self.size if self.files is None else sum(size for _name, size, _rest in _entries(self.path))
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def _content(files: Path, name: str | bytes, size: int) -> Iterator[bytes]:
 
 
 def _hex(digest: str) -> str:
-    algorithm, _, value = digest.partition(":")
+    algorithm, _colon, value = digest.partition(":")
     if algorithm != "sha256" or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
         raise StoreError(f"not a sha256 digest: {digest!r}")
     return value

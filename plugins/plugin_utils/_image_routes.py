@@ -69,7 +69,7 @@ def routes(holders: Sequence[Node], receivers: Sequence[Node]) -> dict[str, tupl
     """For each receiver its source and parcel: the largest parcels first, each from the source with least to send."""
     load = dict.fromkeys((holder.name for holder in holders), 0)
     choices = {receiver.name: [(holder, parcel(holder, receiver)) for holder in holders] for receiver in receivers}
-    heaviest = sorted(receivers, key=lambda node: -min(offer.size for _, offer in choices[node.name]))
+    heaviest = sorted(receivers, key=lambda node: -min(offer.size for _node, offer in choices[node.name]))
     chosen: dict[str, tuple[str, Parcel]] = {}
     for receiver in heaviest:
         offers = choices[receiver.name]

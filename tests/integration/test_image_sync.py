@@ -172,7 +172,7 @@ def test_three_lack_it_and_five_share_the_work(nodes: Nodes) -> None:
     assert {node: told["source"] for node, told in got.items()} == {"dgx1": "dgx2", "dgx4": "dgx3", "dgx8": "dgx5"}
     assert all(6 * MB < told["bytes"] < 7 * MB for told in got.values())
     assert foretold.changes == run.changes
-    assert {node for _, node in run.changes} == {"dgx1", "dgx4", "dgx8"}
+    assert {node for _task, node in run.changes} == {"dgx1", "dgx4", "dgx8"}
 
 
 def test_equal_everywhere_is_one_look(nodes: Nodes) -> None:
@@ -322,7 +322,7 @@ def in_mid_transfer(nodes: Nodes, struck: str, strike: Callable[[subprocess.Pope
         process.kill()
         pytest.fail("nothing was ever sent")
     strike(process)
-    text, _ = process.communicate(timeout=300)
+    text, _errors = process.communicate(timeout=300)
     return Run(process.returncode, text)
 
 

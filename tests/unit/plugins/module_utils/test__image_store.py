@@ -93,7 +93,7 @@ def test_overlay2_layers_are_byte_for_byte(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("as_root")
 def test_file_that_shrank_is_noticed(tmp_path: Path) -> None:
-    info, inspect, _ = overlay2(tmp_path)
+    info, inspect, _digests = overlay2(tmp_path)
     (tmp_path / "overlay2/cache0/diff/big").write_bytes(b"short")
     with pytest.raises(StoreError, match=r"^big in the layer is 2999996 bytes shorter than Docker noted$"):
         b"".join(open_image(info, inspect).layers[0].open()[1])
@@ -101,7 +101,7 @@ def test_file_that_shrank_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("as_root")
 def test_link_that_a_layer_planted_is_not_followed(tmp_path: Path) -> None:
-    info, inspect, _ = overlay2(tmp_path)
+    info, inspect, _digests = overlay2(tmp_path)
     big = tmp_path / "overlay2/cache0/diff/big"
     big.unlink()
     big.symlink_to("/etc/passwd")
@@ -111,7 +111,7 @@ def test_link_that_a_layer_planted_is_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("as_root")
 def test_layer_without_kept_headers(tmp_path: Path) -> None:
-    info, inspect, _ = overlay2(tmp_path)
+    info, inspect, _digests = overlay2(tmp_path)
     for path in tmp_path.glob("image/overlay2/layerdb/sha256/*/tar-split.json.gz"):
         path.unlink()
     with pytest.raises(StoreError, match=r"^Docker keeps no tar headers of layer sha256:[0-9a-f]{64}$"):
@@ -172,7 +172,7 @@ def test_one_platform_out_of_an_index(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("as_root")
 def test_blob_that_is_gone(tmp_path: Path) -> None:
-    info, inspect, _ = containerd(tmp_path)
+    info, inspect, _digests = containerd(tmp_path)
     [layer] = open_image(info, inspect).layers
     layer.path.unlink()
     with pytest.raises(StoreError, match=r"^containerd no longer keeps the blob of layer sha256:[0-9a-f]{64}$"):
@@ -181,6 +181,6 @@ def test_blob_that_is_gone(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("as_root")
 def test_id_that_is_no_digest(tmp_path: Path) -> None:
-    info, _, _ = containerd(tmp_path)
+    info, _inspect, _digests = containerd(tmp_path)
     with pytest.raises(StoreError, match=r"^not a sha256 digest: '../../etc/passwd'$"):
         open_image(info, {"Id": "../../etc/passwd"})

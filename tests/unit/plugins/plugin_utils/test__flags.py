@@ -259,7 +259,7 @@ def test_serve_set(changes: dict[str, Any], words: list[str]) -> None:
 
 
 def test_serve_set_replaces_the_first_and_drops_the_others() -> None:
-    flags, _ = apply_set(flags_of("--port 1 --a --port=2 --b --port 3"), {"port": 4})
+    flags, _unmet = apply_set(flags_of("--port 1 --a --port=2 --b --port 3"), {"port": 4})
     assert words_of(flags) == ["--port", "4", "--a", "--b"]
 
 

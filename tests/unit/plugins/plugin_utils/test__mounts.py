@@ -89,7 +89,7 @@ def test_defaults_of_home_and_absolute_hosts_differ() -> None:
 
 
 def test_what_a_recipe_says_wins() -> None:
-    mounts, _ = expand([{"host": "~/a", "container": "/a", "create": False, "read_only": True}])
+    mounts, _problems = expand([{"host": "~/a", "container": "/a", "create": False, "read_only": True}])
     assert mounts == [{"host": "~/a", "container": "/a", "read_only": True, "create": False}]
 
 

@@ -232,7 +232,8 @@ NODES = "expected equal numbers: a node has one GPU"
         ('nccl.all.VLLM_HOST_IP = "10.0.0.1"', "nccl.all.VLLM_HOST_IP: a variable that differs from rank to rank, expected no such key; remove it"),
         ('extra_mounts = [{host = "/", container = "/x"}]', ('extra_mounts[1].host: "/", which is the whole file system, expected a path that gives '
             f'nothing of the node away; {CURE}')),
-        ('extra_mounts = [{host = "~/../x", container = "/x"}]', ('extra_mounts[1].host: "~/../x", which leaves the home folder, expected a path that '
+        ('extra_mounts = [{host = "~/../x", container = "/x"}]',
+         ('extra_mounts[1].host: "~/../x", which leaves the home folder, expected a path that '
             f'gives nothing of the node away; {CURE}')),
         ('extra_mounts = [{host = "~/x", container = "/root/.cache/huggingface/"}]', ('extra_mounts[1].container: "/root/.cache/huggingface", where the model cache is '
 'mounted, expected a path of its own')),
