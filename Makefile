@@ -35,6 +35,7 @@ demo: $(VENV)/ready  ## Serve on simulated nodes, left running
 bench: $(VENV)/ready  ## Measure bring-up and image sync against hand-written floors
 	$(BIN)/python tests/bench/bringup/run.py
 
-clean: $(VENV)/ready  ## Remove simulated nodes, their images and all that was made here
-	$(BIN)/ansible-playbook tests/sim/destroy.yml -e sim_all=true
+clean: $(VENV)/ready  ## Remove the simulated nodes and all that was made here; their images stay for the next time
+	for folder in .sim/*/; do [ -d "$$folder" ] || continue; \
+		$(BIN)/ansible-playbook tests/sim/destroy.yml -e sim_name=$$(basename "$$folder") || exit 1; done
 	rm -rf .ansible .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .sim dist runs $(VENV)
