@@ -70,6 +70,8 @@ class Progress:
     observations: dict[int, Observation] = field(default_factory=dict)
     unreached_since: dict[int, float] = field(default_factory=dict)
     answer: dict[str, Any] = field(default_factory=dict)
+    refusal: str = ""
+    started: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -98,16 +100,17 @@ class BringUp:
         Raises:
             BringUpError: a rank did not start, ended or went out of reach, the head answered wrongly, or time is up.
         """
-        self._start_in_order()
-        started = self._elapsed()
-        threads = [threading.Thread(target=self._watch, args=(rank,), daemon=True) for rank in self._order.ranks]
-        threads.append(threading.Thread(target=self._ask_head, daemon=True))
+        starter = threading.Thread(target=self._start_in_order, daemon=True)
+        threads = [starter, threading.Thread(target=self._ask_head, daemon=True)]
         for thread in threads:
             thread.start()
         try:
             answer = self._wait()
         finally:
             self._progress.stop.set()
+            # No rank may start any more once the set is being taken down.
+            starter.join()
+        started = self._progress.started
         return {
             "start": round(started, 1),
             "ready": round(self._elapsed() - started - answer["seconds"], 1),
@@ -118,13 +121,21 @@ class BringUp:
         return time.monotonic() - self._began
 
     def _start_in_order(self) -> None:
+        """Start one rank after the other, each watched from then on: the first may fail before the last has started."""
+        progress = self._progress
         for rank in self._order.ranks:
+            if progress.stop.is_set():
+                return
             answer = self._connections[rank["node"]].run(["docker", "start", rank["container"]])
             if not answer.ok:
-                raise BringUpError(
-                    f"{self._order.recipe} did not come up: rank {rank['rank']} on {rank['node']} could not be started."
-                    f"\n  Docker says: {answer.stderr}"
-                )
+                with progress.lock:
+                    progress.refusal = (
+                        f"{self._order.recipe} did not come up: rank {rank['rank']} on {rank['node']} could not be"
+                        f" started.\n  Docker says: {answer.stderr}"
+                    )
+                return
+            threading.Thread(target=self._watch, args=(rank,), daemon=True).start()
+        progress.started = self._elapsed()
 
     def _watch(self, rank: dict[str, Any]) -> None:
         """Look at one rank again and again, until told to stop."""
@@ -198,6 +209,8 @@ class BringUp:
             return self._rank_message(
                 min(ended, key=lambda number: (observations[number].finished, number)), observations
             )
+        if self._progress.refusal:
+            return self._progress.refusal
         for number, since in unreached.items():
             if time.monotonic() - since > UNREACHED_LIMIT:
                 node = self._order.ranks[number]["node"]

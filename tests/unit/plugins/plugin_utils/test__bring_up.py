@@ -103,6 +103,11 @@ class Set:
         connections = {node.name: node for node in self.nodes}
         return BringUp(self.order(**changes), connections, self.nodes[0], self.shown.append).run()
 
+    @property
+    def starts(self) -> list[str]:
+        """The starts, in order; looks at ranks that run already stand between them."""
+        return [entry for entry in self.journal if ": start " in entry]
+
     def told(self, **changes: Any) -> str:
         """Return the message, with its times made equal."""
         with pytest.raises(BringUpError) as caught:
@@ -118,9 +123,9 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> Set:
     return Set()
 
 
-def test_ranks_start_in_order_before_anything_is_watched(ranks: Set) -> None:
+def test_ranks_start_in_order(ranks: Set) -> None:
     seconds = ranks.bring_up()
-    assert ranks.journal[:3] == ["dgx1: start small-r0", "dgx2: start small-r1", "dgx3: start small-r2"]
+    assert ranks.starts == ["dgx1: start small-r0", "dgx2: start small-r1", "dgx3: start small-r2"]
     assert sum("start" in line for line in ranks.journal) == 3
     assert list(seconds) == ["start", "ready", "canary"]
     assert seconds["canary"] == pytest.approx(0.2, abs=0.1)
@@ -172,7 +177,7 @@ def test_a_container_that_does_not_start(ranks: Set) -> None:
         "  Docker says: Error response from daemon: no such device /dev/infiniband"
     )
     # No later rank is started after it.
-    assert ranks.journal == ["dgx1: start small-r0", "dgx2: start small-r1"]
+    assert ranks.starts == ["dgx1: start small-r0", "dgx2: start small-r1"]
 
 
 def test_a_node_that_is_gone_when_its_rank_should_start(ranks: Set) -> None:
