@@ -48,7 +48,8 @@ class ActionModule(ActionBase):
                     display.display(f"{node} <- {source}: {progress_line(receiver, expected.get(node, 0))}")
             if state["ended"]:
                 seconds = round(time.monotonic() - began, 2)
-                return {"changed": True, "receivers": state["receivers"], "error": state["error"], "seconds": seconds}
+                told = {key: state[key] for key in ("receivers", "error", "cleaned")}
+                return {"changed": True, "seconds": seconds, **told}
 
     def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         result: dict[str, Any] = self._execute_module(MODULE, module_args=arguments, task_vars=task_vars)

@@ -138,7 +138,7 @@ def clean_up(params: dict[str, Any], dry: bool) -> dict[str, Any]:
     """Remove what interrupted runs left."""
     engine = ImageEngine()
     user = login_user(params["user"])
-    tags = [tag for entry in engine.images() for tag in entry.get("RepoTags") or [] if tag.startswith(f"{MARK}:")]
+    tags = _staged(engine)
     folders = run_dirs()
     found = bool(tags or folders or has_keys(user))
     if not dry:
@@ -175,7 +175,9 @@ def take_over(params: dict[str, Any], dry: bool) -> dict[str, Any]:
                 "kept_as": "",
                 "problem": f"the image {text}",
             }
-        engine.remove(staged)
+        # Of earlier runs too: an engine goes on with a load whose controller is long gone.
+        for tag in _staged(engine):
+            engine.remove(tag)
     result["diff"] = {"before": f"{image} {before}\n", "after": f"{image} {result['digest']}\n"}
     return result
 
@@ -194,6 +196,10 @@ def _retag(engine: ImageEngine, image: str, staged: str, kept_as: str) -> None:
     if kept_as:
         engine.tag(image, kept_as)
     engine.tag(staged, image)
+
+
+def _staged(engine: ImageEngine) -> list[str]:
+    return [tag for entry in engine.images() for tag in entry.get("RepoTags") or [] if tag.startswith(f"{MARK}:")]
 
 
 def _digest(engine: ImageEngine, name: str) -> str:

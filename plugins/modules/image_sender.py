@@ -106,6 +106,10 @@ addresses:
   description: This node's address as each receiver sees it.
   returned: with O(state=prepared)
   type: dict
+cleaned:
+  description: Whether the key is removed already.
+  returned: with O(state=sent)
+  type: bool
 receivers:
   description: For each receiver C(state), C(bytes), C(layers_sent), C(layers_skipped), C(seconds) and C(error).
   returned: with O(state=sent)
@@ -155,7 +159,9 @@ ABANDONED_AFTER = 300.0
 
 def own_address(target: dict[str, Any]) -> str:
     """The address that a receiver sees, as the kernel routes; nothing is sent to find out."""
-    family, kind, protocol, _, place = socket.getaddrinfo(target["address"], target["port"], type=socket.SOCK_DGRAM)[0]
+    family, kind, protocol, _name, place = socket.getaddrinfo(
+        target["address"], target["port"], type=socket.SOCK_DGRAM
+    )[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(place)
         return str(probe.getsockname()[0])
@@ -184,13 +190,15 @@ def watch(params: dict[str, Any]) -> dict[str, Any]:
     until = time.monotonic() + WATCH_FOR
     while True:
         _beat(folder)
-        state: dict[str, Any] = {"ended": False, "receivers": {}, "total": {}}
+        state: dict[str, Any] = {"ended": False, "receivers": {}, "error": ""}
         with contextlib.suppress(OSError, ValueError):
             state = json.loads((folder / "progress").read_text())
         if not state["ended"] and not _runs(folder):
             state |= {"ended": True, "error": "the sender was ended from outside"}
+        if state["ended"] and not state["error"]:
+            remove_run(folder)
         if state["ended"] or time.monotonic() > until:
-            return {"changed": False, **state}
+            return {"changed": False, **state, "cleaned": not folder.exists()}
         time.sleep(0.1)
 
 
@@ -239,7 +247,7 @@ def _detach(folder: Path, params: dict[str, Any]) -> NoReturn:
         code = 0
     except BaseException:
         lines = traceback.format_exception(*sys.exc_info())
-        _write(folder, {"ended": True, "receivers": {}, "total": {}, "error": lines[-1].strip()})
+        _write(folder, {"ended": True, "receivers": {}, "error": lines[-1].strip()})
     finally:
         os._exit(code)
 

@@ -311,7 +311,7 @@ def in_mid_transfer(nodes: Nodes, struck: str, strike: Callable[[subprocess.Pope
         text=True,
         start_new_session=True,
     )
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     script = "cat /run/dgxspark-image-sync/*/progress 2>/dev/null || echo {}"
     while time.monotonic() < until:
         told = json.loads(nodes.cluster.on("dgx1", "sh", "-c", script).strip() or "{}")
