@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from safetensors import serialize_file
 from tokenizers import AddedToken, ByteLevelBPETokenizer
 
 REPOSITORY: Final = "dgxspark/tiny-llama"
@@ -77,16 +76,18 @@ def shapes() -> dict[str, list[int]]:
 
 
 def write_weights(path: Path) -> None:
-    """Write random weights, the same at every build; norms are ones."""
+    """Write random weights as safetensors, the same at every build; norms are ones."""
     random = np.random.default_rng(20260101)
-    tensors = {}
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    data = b""
     for name, shape in shapes().items():
         values = np.ones(shape) if len(shape) == 1 else random.normal(0.0, 0.08, shape)
+        start = len(data)
         # bfloat16 is the upper half of float32; numpy does not know it.
-        data = (values.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
-        tensors[name] = {"dtype": "bfloat16", "shape": shape, "data": data}
-    serialize_file(tensors, str(path), {"format": "pt"})
-    path.chmod(0o644)
+        data += (values.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, len(data)]}
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
 def write_tokenizer(folder: Path) -> None:
