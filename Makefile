@@ -21,7 +21,7 @@ check: $(VENV)/ready  ## Lint, types and unit tests: under three minutes, no Doc
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/yamllint --strict .
-	$(BIN)/ansible-lint --quiet
+	$(BIN)/ansible-lint -q
 	$(BIN)/antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 	$(BIN)/antsibull-changelog lint
 	$(PYTEST) -n 2 -q tests/unit
