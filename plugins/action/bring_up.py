@@ -35,6 +35,7 @@ class ActionModule(ActionBase):
                 "base": {"type": "str", "required": True},
                 "names": {"type": "list", "elements": "str", "required": True},
                 "api_key": {"type": "str", "default": "", "no_log": True},
+                "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
                 "timeout": {"type": "float", "default": 3600},
                 "canary_timeout": {"type": "float", "default": 300},
                 "since": {"type": "float"},
@@ -47,13 +48,13 @@ class ActionModule(ActionBase):
         nodes = [rank["node"] for rank in options["ranks"]]
         connections = connect(self, nodes, variables["hostvars"])
         asking = connect(self, nodes[:1], variables["hostvars"])[nodes[0]]
-        since = options.pop("since")
+        since, secrets = options.pop("since"), options.pop("secrets")
         prepared = {} if since is None else {"create": round(time.time() - since, 1)}
         order = Order(probe=inspect.getsource(_endpoint), **options)
         try:
             result["seconds"] = prepared | BringUp(order, connections, asking, display.display).run()
         except BringUpError as error:
-            result.update(failed=True, msg=redact(str(error), [options["api_key"]]))
+            result.update(failed=True, msg=redact(str(error), [options["api_key"], *secrets]))
         finally:
             for connection in [*connections.values(), asking]:
                 connection.close()

@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
                 "nodes": {"type": "list", "elements": "str", "required": True},
                 "recipes": {"type": "list", "elements": "str", "default": []},
                 "lines": {"type": "int", "default": 50},
-                "save_to": {"type": "str", "default": ""},
+                "save_to": {"type": "path", "default": ""},
                 "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
             }
         )
@@ -45,19 +45,26 @@ class ActionModule(ActionBase):
         present = reader.find(options["recipes"], [])
         result.update(changed=False, saved=[], ranks=present)
         if options["save_to"]:
-            result["saved"] = reader.save(present, Path(options["save_to"]), options["secrets"])
+            result["saved"] = reader.save_states(present, Path(options["save_to"]), options["secrets"])
+            result["saved"] += reader.save_logs(present, Path(options["save_to"]), options["secrets"])
         else:
-            self._show(present, connections, options)
+            reader.errors += self._show(present, connections, options)
         for connection in connections.values():
             connection.close()
         if reader.errors:
             result.update(failed=True, msg="\n".join(["Not every log could be read:", *reader.errors]))
         return result
 
-    def _show(self, ranks: list[Rank], connections: dict[str, Any], options: dict[str, Any]) -> None:
+    def _show(self, ranks: list[Rank], connections: dict[str, Any], options: dict[str, Any]) -> list[str]:
+        """Show every log that can be read, and return what could not."""
+        errors = []
         for rank in ranks:
+            name = f"rank {rank['rank']} on {rank['node']} ({rank['container']})"
             answer = connections[rank["node"]].run(observe_words(rank["container"], options["lines"]))
+            if not answer.ok:
+                errors.append(f"{name} could not give its log: {answer.stderr or answer.text.strip()}")
+                continue
             seen = read_observation(answer.text)
-            head = f"rank {rank['rank']} on {rank['node']} ({rank['container']}), {seen.status}:"
-            text = "\n".join([head, *excerpt(seen.lines, options["lines"])])
+            text = "\n".join([f"{name}, {seen.status}:", *excerpt(seen.lines, options["lines"])])
             display.display(redact(text, options["secrets"]))
+        return errors

@@ -27,7 +27,7 @@ class ActionModule(ActionBase):
                 "nodes": {"type": "list", "elements": "str", "required": True},
                 "recipes": {"type": "list", "elements": "str", "default": []},
                 "runs": {"type": "list", "elements": "str", "default": []},
-                "save_to": {"type": "str", "default": ""},
+                "save_to": {"type": "path", "default": ""},
                 "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
             }
         )
@@ -36,9 +36,13 @@ class ActionModule(ActionBase):
         present = down.find(options["recipes"], options["runs"])
         result.update(changed=bool(present), ranks=present, saved=[])
         if present and not self._task.check_mode:
+            folder = Path(options["save_to"])
+            # The states as they are now, before stopping changes them; the logs with all that stopping adds.
+            if options["save_to"]:
+                result["saved"] += down.save_states(present, folder, options["secrets"])
             down.stop(present)
             if options["save_to"]:
-                result["saved"] = down.save(present, Path(options["save_to"]), options["secrets"])
+                result["saved"] += down.save_logs(present, folder, options["secrets"])
             down.remove(present)
         for connection in connections.values():
             connection.close()

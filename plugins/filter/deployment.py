@@ -53,7 +53,8 @@ _value:
     - C(verdict) - V(refuse) (there are C(problems)), V(unchanged), V(create) or V(replace), and the C(reasons).
     - C(ranks) - for each C(rank) its C(node), C(container) (name), C(spec) (see P(dgxspark.vllm.container#filter)),
       C(arguments), C(run_line), C(digest), C(state) and C(started) of what stands there, whether it C(matches),
-      C(leftovers) (other containers to remove), C(cache_paths) (folders to make) and C(drop_page_cache).
+      C(leftovers) (other containers to remove), C(cache_paths) (folders to make),
+      C(cache_foreign) (root is needed for them) and C(drop_page_cache).
     - C(image), C(image_digest) (its content) and C(image_equal) (whether all nodes hold it).
     - C(standing) - the C(runs) to take down first, and whether parts of them stand C(elsewhere).
     - C(addresses) - each node's fabric address.

@@ -49,6 +49,11 @@ options:
     description: Key for the requests. It reaches the head on standard input.
     type: str
     default: ""
+  secrets:
+    description: Further texts to hide in messages.
+    type: list
+    elements: str
+    default: []
   timeout:
     description: Seconds for all of it.
     type: float

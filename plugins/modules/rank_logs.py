@@ -39,7 +39,7 @@ options:
     default: 50
   save_to:
     description: Folder on the controller. When given, whole logs are saved there and none is shown.
-    type: str
+    type: path
     default: ""
   secrets:
     description: Texts to hide.

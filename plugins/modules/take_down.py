@@ -44,7 +44,7 @@ options:
       - Folder on the controller for every rank's log (its last 100000 lines) and its C(docker inspect), made if missing
         and readable by its owner alone.
       - Secrets are hidden in both. Nothing is saved when empty.
-    type: str
+    type: path
     default: ""
   secrets:
     description: Texts to hide in what is saved.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ansible_collections.dgxspark.vllm.plugins.plugin_utils._log_causes import cause_of
-from ansible_collections.dgxspark.vllm.plugins.plugin_utils._log_stages import READY, summarize
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils._log_stages import READY, Stage, summarize
 from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import (
     Observation,
     excerpt,
@@ -26,6 +26,7 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import (
 )
 
 TICK = 0.2
+START_PATIENCE = 30.0
 # Looks are frequent at first and rarer as time goes on: a boot with weights takes 10 to 18 minutes.
 LOOK_EVERY, LOOK_AT_LEAST_EVERY, SLOWER_PER_SECOND = 0.5, 2.0, 0.02
 PROBE_EVERY = 10.0
@@ -108,8 +109,8 @@ class BringUp:
             answer = self._wait()
         finally:
             self._progress.stop.set()
-            # No rank may start any more once the set is being taken down.
-            starter.join()
+            # No rank may start any more once the set is being taken down; one that hangs in its start is left behind.
+            starter.join(START_PATIENCE)
         started = self._progress.started
         return {
             "start": round(started, 1),
@@ -126,7 +127,11 @@ class BringUp:
         for rank in self._order.ranks:
             if progress.stop.is_set():
                 return
+            with progress.lock:
+                progress.unreached_since.setdefault(rank["rank"], time.monotonic())
             answer = self._connections[rank["node"]].run(["docker", "start", rank["container"]])
+            with progress.lock:
+                progress.unreached_since.pop(rank["rank"], None)
             if not answer.ok:
                 with progress.lock:
                     progress.refusal = (
@@ -149,10 +154,18 @@ class BringUp:
             with progress.lock:
                 if answer.reached:
                     progress.unreached_since.pop(number, None)
-                    progress.observations[number] = (
-                        read_observation(answer.text, known) if answer.ok else Observation(error=answer.stderr)
-                    )
+                    progress.observations[number] = self._read(answer, known)
             progress.stop.wait(min(LOOK_EVERY + SLOWER_PER_SECOND * self._elapsed(), LOOK_AT_LEAST_EVERY))
+
+    @staticmethod
+    def _read(answer: Any, known: Stage) -> Observation:
+        """Return what an answer says. A rank whose answer says nothing readable does not count as alive."""
+        if not answer.ok:
+            return Observation(error=answer.stderr or answer.text.strip())
+        try:
+            return read_observation(answer.text, known)
+        except (ValueError, KeyError) as error:
+            return Observation(error=f"Docker's answer cannot be read: {error}")
 
     def _ask_head(self) -> None:
         """Ask the head once its log says that it is ready, and now and then in case the log does not say so."""
@@ -172,10 +185,20 @@ class BringUp:
             if ready or time.monotonic() - last > PROBE_EVERY:
                 last = time.monotonic()
                 answer = self._asking.run([self._asking.python, "-"], program)
-                if answer.ok:
-                    with progress.lock:
-                        progress.answer = json.loads(answer.text.strip().splitlines()[-1])
+                with progress.lock:
+                    progress.answer = self._answer_of(answer)
             progress.stop.wait(TICK)
+
+    @staticmethod
+    def _answer_of(answer: Any) -> dict[str, Any]:
+        """Return what the probe found, or why it could not run, which only matters if time runs out."""
+        if answer.ok:
+            try:
+                found: dict[str, Any] = json.loads(answer.text.strip().splitlines()[-1])
+            except (ValueError, IndexError):
+                return {"error": "its Python answered something unreadable"}
+            return found
+        return {"error": f"it could not be asked: {answer.stderr or 'no reason given'}"}
 
     def _wait(self) -> dict[str, Any]:
         """Wait for the canary, showing every change, and fail soon after anything says that it will not come."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import copy
 import shlex
+import threading
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ansible import constants as C  # noqa: N812 - Ansible's own habit
 from ansible.errors import AnsibleError
@@ -23,9 +24,10 @@ from ansible.module_utils.common.text.converters import to_text
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.loader import become_loader, connection_loader
 
-Result = TypeVar("Result")
 SHELL = "/bin/sh"
 UNREACHABLE = 255
+# Longer than Docker takes to stop a container. A node that swaps may never answer; the others must not wait for it.
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def connect(action: Any, nodes: list[str], hostvars: Mapping[str, Any]) -> dict[
 def _connect(action: Any, node: str, variables: Mapping[str, Any]) -> NodeConnection:
     context = copy.copy(action._play_context)
     context.remote_addr = variables.get("ansible_host", node)
-    name = variables.get("ansible_connection") or C.DEFAULT_TRANSPORT
+    name = variables.get("ansible_connection") or action._task.connection or C.DEFAULT_TRANSPORT
     connection = connection_loader.get(name, context)
     if connection is None:
         raise AnsibleError(f"{node}: there is no connection plugin {name}")
@@ -97,7 +99,9 @@ def _connect(action: Any, node: str, variables: Mapping[str, Any]) -> NodeConnec
     if context.password:
         keys["password"] = context.password
     keys.pop("retries", None)
-    connection.set_options(task_keys=keys, var_options=_chosen("connection", connection, variables))
+    # With a terminal, ssh mixes what a program says of errors into its output.
+    options = _chosen("connection", connection, variables) | {"ansible_ssh_use_tty": False}
+    connection.set_options(task_keys=keys, var_options=options)
     shell = connection._shell
     shell.set_options(task_keys=keys, var_options=_chosen("shell", shell, variables))
     if boolean(variables.get("ansible_become", action._task.become) or False):
@@ -117,7 +121,18 @@ def _chosen(kind: str, plugin: Any, variables: Mapping[str, Any]) -> dict[str, A
     return {name: variables[name] for name in names if name in variables}
 
 
-def on_all(connections: Mapping[str, Any], work: Callable[[str], Result]) -> dict[str, Result]:
-    """Do the same on every node at the same time; the results are by node, in the nodes' order."""
-    with ThreadPoolExecutor(max_workers=max(len(connections), 1)) as pool:
-        return dict(zip(connections, pool.map(work, connections), strict=True))
+def on_all(keys: Mapping[str, Any], work: Callable[[str], Answer], patience: float = PATIENCE) -> dict[str, Answer]:
+    """Ask all at the same time; the answers are in the keys' order, and one that does not come in time is told so."""
+    answers: dict[str, Answer] = {}
+
+    def ask(key: str) -> None:
+        answers[key] = work(key)
+
+    threads = [threading.Thread(target=ask, args=(key,), daemon=True) for key in keys]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + patience
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    late = Answer(UNREACHABLE, b"", f"no answer within {patience:.0f} s", reached=False)
+    return {key: answers.get(key, late) for key in keys}

@@ -40,6 +40,7 @@ class RankDeployment(TypedDict):
     matches: bool
     leftovers: list[str]
     cache_paths: list[str]
+    cache_foreign: bool
     drop_page_cache: bool
 
 
@@ -125,6 +126,7 @@ def _deploy_rank(recipe: Recipe, rank: Rank, facts: NodeFacts, container: Contai
         # Another rank of this recipe from an earlier choice of nodes, or a recipe that serve_replace gives way for.
         leftovers=[name for name, entry in standing.items() if entry["running"] or entry["recipe"] == recipe["id"]],
         cache_paths=_missing_caches(recipe, facts),
+        cache_foreign=_foreign_caches(recipe, facts),
         drop_page_cache=_short_of_free_memory(recipe, facts),
     )
 
@@ -134,6 +136,12 @@ def _missing_caches(recipe: Recipe, facts: NodeFacts) -> list[str]:
     found = {path["path"]: path for path in facts["paths"]}
     wanted = [expand_home(mount["host"], facts["user"]["home"]) for mount in recipe["mounts"] if mount["create"]]
     return [path for path in wanted if not found[path]["exists"] or found[path]["owner_uid"] != facts["user"]["uid"]]
+
+
+def _foreign_caches(recipe: Recipe, facts: NodeFacts) -> bool:
+    """Say whether root is needed to make them: what stands there, or the folder they go into, is somebody else's."""
+    missing = _missing_caches(recipe, facts)
+    return any(path["path"] in missing and path["owner_uid"] != facts["user"]["uid"] for path in facts["paths"])
 
 
 def _short_of_free_memory(recipe: Recipe, facts: NodeFacts) -> bool:

@@ -18,6 +18,7 @@ from ansible_collections.dgxspark.vllm.plugins.plugin_utils._rank_state import r
 LOG_LINES = 100_000
 # A container whose rank label is gone goes with the workers.
 UNNUMBERED = -1
+FIELDS = 4
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 
@@ -61,26 +62,34 @@ class TakeDown:
                 self.errors.append(f"{node} could not be asked for its containers: {reason}")
                 continue
             for line in answer.text.splitlines():
-                container, recipe, rank, run = line.split("\t")
+                # Whatever else the program prints is no container.
+                if line.count("\t") != FIELDS - 1:
+                    continue
+                container, recipe, rank, run = line.strip("\r").split("\t")
                 if not (recipes or runs) or recipe in recipes or run in runs:
                     number = int(rank) if rank.isdigit() else UNNUMBERED
                     found.append({"recipe": recipe, "rank": number, "node": node, "container": container})
         return sorted(found, key=lambda rank: (rank["recipe"], rank["rank"], rank["node"]))
 
-    def save(self, ranks: list[Rank], folder: Path, secrets: list[str], lines: int = LOG_LINES) -> list[str]:
-        """Write every rank's log and redacted description into ``folder`` and return the files' paths."""
-        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        inspects = self._each(ranks, ["docker", "container", "inspect"])
-        logs = self._each(ranks, ["sh", "-c", 'docker logs --tail "$0" "$1" 2>&1', str(lines)])
+    def save_states(self, ranks: list[Rank], folder: Path, secrets: list[str]) -> list[str]:
+        """Write every rank's redacted description into ``folder`` and return the files' paths."""
         saved = []
-        for rank, inspect, log in zip(ranks, inspects, logs, strict=True):
-            stem = f"{rank['container']}-{rank['node']}"
+        for rank, inspect in zip(ranks, self._each(ranks, ["docker", "container", "inspect"]), strict=True):
+            path = folder / f"{rank['container']}-{rank['node']}.inspect.json"
             if inspect.ok:
-                saved.append(_write(folder / f"{stem}.inspect.json", redacted_inspect(inspect.text, secrets)))
+                saved += self._write(path, redacted_inspect(inspect.text, secrets))
             else:
                 self._failed(rank, "could not be described", inspect)
+        return saved
+
+    def save_logs(self, ranks: list[Rank], folder: Path, secrets: list[str], lines: int = LOG_LINES) -> list[str]:
+        """Write every rank's log into ``folder`` and return the files' paths."""
+        saved = []
+        words = ["sh", "-c", 'docker logs --tail "$0" "$1" 2>&1', str(lines)]
+        for rank, log in zip(ranks, self._each(ranks, words), strict=True):
+            path = folder / f"{rank['container']}-{rank['node']}.log"
             if log.ok:
-                saved.append(_write(folder / f"{stem}.log", redact(log.text, secrets)))
+                saved += self._write(path, redact(log.text, secrets))
             else:
                 self._failed(rank, "could not give its log", log)
         return saved
@@ -112,9 +121,14 @@ class TakeDown:
         reason = " ".join(answer.stderr.split()) or f"exit code {answer.rc}"
         self.errors.append(f"rank {rank['rank']} on {rank['node']} ({rank['container']}) {what}: {reason}")
 
-
-def _write(path: Path, text: str) -> str:
-    path.touch(mode=FILE_MODE)
-    path.chmod(FILE_MODE)  # it may have stood there before
-    path.write_text(text, encoding="utf-8", errors="replace")
-    return str(path)
+    def _write(self, path: Path, text: str) -> list[str]:
+        """Write a file that only its owner can read; a disk that refuses it must not keep ranks alive."""
+        try:
+            path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            path.touch(mode=FILE_MODE)
+            path.chmod(FILE_MODE)  # it may have stood there before
+            path.write_text(text, encoding="utf-8", errors="replace")
+        except OSError as error:
+            self.errors.append(f"{path} could not be written: {error.strerror or error}")
+            return []
+        return [str(path)]

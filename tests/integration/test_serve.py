@@ -64,6 +64,7 @@ def test_the_whole_way(cluster: Cluster, golden: dict[str, list[dict[str, Any]]]
     """Three nodes lack the image: the check predicts the run, the run serves, the second run changes nothing."""
     checked = cluster.play("serve.yml", "-e", f"recipe={FLASH}", "--check", "--diff")
     assert checked.rc == 0, checked.text
+    assert f"{FLASH} would serve deepseek-v4-flash" in checked.text
     assert all(not containers for containers in cluster.containers().values())
 
     served = cluster.play("serve.yml", "-e", f"recipe={FLASH}")

@@ -32,6 +32,7 @@ KEYWORDS = {
 WORLD = {"os", "pathlib", "shutil", "socket", "subprocess", "tempfile", "time", "urllib", "http"}
 RIMS = {
     "_bring_up": {"time"},
+    "_connections": {"time"},
     "_take_down": {"pathlib"},
 }
 ANSIBLE_RIMS = {"_connections"}

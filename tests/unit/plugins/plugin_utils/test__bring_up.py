@@ -321,7 +321,11 @@ def test_another_model_answers(ranks: Set) -> None:
 
 
 @pytest.mark.parametrize(
-    ("probe", "line"), [(BOOTING, "\n  The head: /health did not answer: refused"), (UNREACHED, "")]
+    ("probe", "line"),
+    [
+        (BOOTING, "\n  The head: /health did not answer: refused"),
+        (UNREACHED, "\n  The head: it could not be asked: Connection timed out"),
+    ],
 )
 def test_time_is_up(ranks: Set, probe: Any, line: str) -> None:
     ranks.nodes[0].probes = [probe]

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.dgxspark.vllm.plugins.plugin_utils import _connections as connections
 from ansible_collections.dgxspark.vllm.plugins.plugin_utils._take_down import LIST, TakeDown
 
 SECRET = 'hu"sh-é'  # noqa: S105 - JSON writes it differently
@@ -153,13 +155,18 @@ def test_a_container_that_is_already_gone_is_no_fault(cluster: Cluster) -> None:
     assert cluster.down.errors == []
 
 
+def save(cluster: Cluster, present: list[Any], folder: Path, secrets: list[str]) -> list[str]:
+    states = cluster.down.save_states(present, folder, secrets)
+    return states + cluster.down.save_logs(present, folder, secrets)
+
+
 def test_files_are_private_and_redacted(cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "small-1"
-    saved = cluster.down.save(cluster.down.find(["small"], []), folder, [SECRET])
+    saved = save(cluster, cluster.down.find(["small"], []), folder, [SECRET])
     assert [Path(path).name for path in saved] == [
         f"small-r{rank}-{node}.{kind}"
-        for rank, node in enumerate(("dgx2", "dgx1", "dgx3"))
         for kind in ("inspect.json", "log")
+        for rank, node in enumerate(("dgx2", "dgx1", "dgx3"))
     ]
     assert folder.stat().st_mode & 0o777 == 0o700
     for path in map(Path, saved):
@@ -177,7 +184,7 @@ def test_a_file_that_stood_open_before_is_closed(cluster: Cluster, tmp_path: Pat
     old = tmp_path / "small-r1-dgx1.log"
     old.write_text("old and much longer than what comes\n" * 9, encoding="utf-8")
     old.chmod(0o644)
-    cluster.down.save(cluster.down.find(["small"], []), tmp_path, [SECRET])
+    save(cluster, cluster.down.find(["small"], []), tmp_path, [SECRET])
     assert old.stat().st_mode & 0o777 == 0o600
     assert old.read_text(encoding="utf-8") == "log of small-r1\nkey (hidden)\n"
 
@@ -186,15 +193,15 @@ def test_what_cannot_be_saved_is_told_and_the_rest_is_there(cluster: Cluster, tm
     present = cluster.down.find(["small"], [])
     cluster.nodes["dgx1"].broken["all"] = Answer(rc=255, stderr="Connection timed out")
     cluster.nodes["dgx2"].broken["logs"] = Answer(rc=1)
-    saved = cluster.down.save(present, tmp_path, [])
+    saved = save(cluster, present, tmp_path, [])
     assert [Path(path).name for path in saved] == [
         "small-r0-dgx2.inspect.json",
         "small-r2-dgx3.inspect.json",
         "small-r2-dgx3.log",
     ]
     assert cluster.down.errors == [
-        "rank 0 on dgx2 (small-r0) could not give its log: exit code 1",
         "rank 1 on dgx1 (small-r1) could not be described: Connection timed out",
+        "rank 0 on dgx2 (small-r0) could not give its log: exit code 1",
         "rank 1 on dgx1 (small-r1) could not give its log: Connection timed out",
     ]
 
@@ -202,5 +209,25 @@ def test_what_cannot_be_saved_is_told_and_the_rest_is_there(cluster: Cluster, tm
 def test_nothing_there(cluster: Cluster, tmp_path: Path) -> None:
     cluster.down.stop([])
     cluster.down.remove([])
-    assert cluster.down.save([], tmp_path / "new", []) == []
+    assert save(cluster, [], tmp_path / "new", []) == []
     assert cluster.journal == []
+
+
+def test_a_folder_that_cannot_be_written_is_told(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    assert save(cluster, cluster.down.find(["small"], [])[:1], tmp_path / "file", []) == []
+    assert [error.rpartition("/")[2] for error in cluster.down.errors] == [
+        "small-r0-dgx2.inspect.json could not be written: File exists",
+        "small-r0-dgx2.log could not be written: File exists",
+    ]
+
+
+def test_one_that_never_answers_does_not_keep_the_others_waiting() -> None:
+    def work(key: str) -> connections.Answer:
+        if key == "hangs":
+            threading.Event().wait(3)
+        return connections.Answer(0, b"", "")
+
+    answers = connections.on_all({"hangs": None, "answers": None}, work, patience=0.2)
+    assert answers["answers"].ok
+    assert (answers["hangs"].reached, answers["hangs"].stderr) == (False, "no answer within 0 s")
