@@ -15,7 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SIM = ROOT / "tests/sim"
-NAME, NETWORK, NODES = "e2e", 78, 8
+# Another name and network let two checkouts be tested side by side.
+NAME, NETWORK, NODES = os.environ.get("SIM_NAME", "e2e"), int(os.environ.get("SIM_NETWORK", "78")), 8
 FLASH = "dsv41-flash-8x"
 RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
 CHANGED = re.compile(r"^changed: \[(\S+?)[\] ]")
