@@ -30,7 +30,7 @@ INDEX_TYPES = (
 )
 
 # Name, size and raw bytes of a tar-split entry: either a file's content to insert, or (no name) bytes as they are.
-Entry = tuple[str | bytes, int, bytes]
+Entry = tuple[Any, int, bytes]
 
 
 class StoreError(Exception):

@@ -64,14 +64,29 @@ def test_words(text: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("'a", ("r: args[2]: \"'a\": no closing quotation, expected words as a POSIX shell reads them; "
-"close the quote, or write the value as a string of its own")),
-        ('--x "', ('r: args[2]: "--x \\"": no closing quotation, expected words as a POSIX shell reads '
-'them; close the quote, or write the value as a string of its own')),
-        ("a\\", ('r: args[2]: "a\\\\": no escaped character, expected words as a POSIX shell reads them; '
-'close the quote, or write the value as a string of its own')),
+        (
+            "'a",
+            (
+                'r: args[2]: "\'a": no closing quotation, expected words as a POSIX shell reads them; '
+                "close the quote, or write the value as a string of its own"
+            ),
+        ),
+        (
+            '--x "',
+            (
+                'r: args[2]: "--x \\"": no closing quotation, expected words as a POSIX shell reads '
+                "them; close the quote, or write the value as a string of its own"
+            ),
+        ),
+        (
+            "a\\",
+            (
+                'r: args[2]: "a\\\\": no escaped character, expected words as a POSIX shell reads them; '
+                "close the quote, or write the value as a string of its own"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_unbalanced_quotes(text: str, line: str) -> None:
     assert [str(problem) for problem in split_words(["ok", text], "r")[1]] == [line]
 
@@ -122,8 +137,17 @@ def test_long_forms_stand_for_themselves() -> None:
 
 @pytest.mark.parametrize(
     ("word", "flag"),
-    [("--a", True), ("-a", True), ("--a=b c", True), ("-1", False), ("-0.5", False), ("-", False), ("- a", False), ("a", False)],
-)  # fmt: skip
+    [
+        ("--a", True),
+        ("-a", True),
+        ("--a=b c", True),
+        ("-1", False),
+        ("-0.5", False),
+        ("-", False),
+        ("- a", False),
+        ("a", False),
+    ],
+)
 def test_is_flag(word: str, flag: bool) -> None:
     assert is_flag(word) is flag
 
@@ -153,20 +177,50 @@ DIFFERS = "remove the flag or change the key"
         (["--a", "-r3"], f"r: args[2]: -r3 (--node-rank), expected no flag of the launcher; {OWN}"),
         (["--master-a", "x"], f"r: args[1]: --master-a (--master-addr), expected no flag of the launcher; {OWN}"),
         (["--x --master-port 1"], f"r: args[1]: --master-port, expected no flag of the launcher; {OWN}"),
-        (["-n", "8"], "r: args[1]: -n (--nnodes), expected no flag of the launcher; remove it: the key required_nodes says how many nodes there are"),
-        (["--model", "x"], "r: args[1]: --model, expected no flag of the launcher; remove it: the key model names the model"),
-        (["--api-key=s3cret"], ("r: args[1]: --api-key, expected no flag of the launcher; remove it: secrets never stand "
-"in argv; set serve_api_key in the inventory")),
-        (["--hf-token", "s3cret"], ("r: args[1]: --hf-token with a value, expected no secret; remove it: secrets never stand "
-"in argv; set serve_hf_token in the inventory")),
-        (["--", "x"], "r: args[1]: --, expected no flag of the launcher; remove it: the launcher's own flags stand behind the recipe's"),
-        (["--tensor-parallel-size", "4"], f"r: args[1]: --tensor-parallel-size 4, expected 8, the value of tensor_parallel_size; {DIFFERS}"),
-        (["-tp=4"], f"r: args[1]: -tp (--tensor-parallel-size) 4, expected 8, the value of tensor_parallel_size; {DIFFERS}"),
+        (
+            ["-n", "8"],
+            "r: args[1]: -n (--nnodes), expected no flag of the launcher; remove it: the key required_nodes says how many nodes there are",
+        ),
+        (
+            ["--model", "x"],
+            "r: args[1]: --model, expected no flag of the launcher; remove it: the key model names the model",
+        ),
+        (
+            ["--api-key=s3cret"],
+            (
+                "r: args[1]: --api-key, expected no flag of the launcher; remove it: secrets never stand "
+                "in argv; set serve_api_key in the inventory"
+            ),
+        ),
+        (
+            ["--hf-token", "s3cret"],
+            (
+                "r: args[1]: --hf-token with a value, expected no secret; remove it: secrets never stand "
+                "in argv; set serve_hf_token in the inventory"
+            ),
+        ),
+        (
+            ["--", "x"],
+            "r: args[1]: --, expected no flag of the launcher; remove it: the launcher's own flags stand behind the recipe's",
+        ),
+        (
+            ["--tensor-parallel-size", "4"],
+            f"r: args[1]: --tensor-parallel-size 4, expected 8, the value of tensor_parallel_size; {DIFFERS}",
+        ),
+        (
+            ["-tp=4"],
+            f"r: args[1]: -tp (--tensor-parallel-size) 4, expected 8, the value of tensor_parallel_size; {DIFFERS}",
+        ),
         (["-pp"], f"r: args[1]: -pp without a value, expected 1, the value of pipeline_parallel_size; {DIFFERS}"),
-        (["--distributed-executor-backend=ray"], ("r: args[1]: --distributed-executor-backend ray, expected mp, the value of "
-            f"distributed_backend; {DIFFERS}")),
+        (
+            ["--distributed-executor-backend=ray"],
+            (
+                "r: args[1]: --distributed-executor-backend ray, expected mp, the value of "
+                f"distributed_backend; {DIFFERS}"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_flags_of_the_launcher(args: list[str], line: str) -> None:
     assert [str(problem) for problem in settle_owned(flags_of(*args), FIELDS)[1]] == [line]
 
@@ -191,24 +245,51 @@ QUOTE = "put the JSON into single quotes or into a string of its own"
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["--speculative-config", '{"a": 1,}'], ("r: args[2]: --speculative-config with broken JSON at line 1, column 9: Expecting "
-"property name enclosed in double quotes, expected a JSON object")),
-        (["--limit-mm-per-prompt {image:4}"], ("r: args[1]: --limit-mm-per-prompt with broken JSON at line 1, column 2: Expecting "
-            f"property name enclosed in double quotes, expected a JSON object; {QUOTE}")),
+        (
+            ["--speculative-config", '{"a": 1,}'],
+            (
+                "r: args[2]: --speculative-config with broken JSON at line 1, column 9: Expecting "
+                "property name enclosed in double quotes, expected a JSON object"
+            ),
+        ),
+        (
+            ["--limit-mm-per-prompt {image:4}"],
+            (
+                "r: args[1]: --limit-mm-per-prompt with broken JSON at line 1, column 2: Expecting "
+                f"property name enclosed in double quotes, expected a JSON object; {QUOTE}"
+            ),
+        ),
         (["-cc", "3"], 'r: args[2]: -cc "3", expected a JSON object'),
         (["--compilation-config"], "r: args[1]: --compilation-config without a value, expected a JSON object"),
-        (["--reasoning-config={}x"], ("r: args[1]: --reasoning-config with broken JSON at line 1, column 3: Extra data, "
-            f"expected a JSON object; {QUOTE}")),
+        (
+            ["--reasoning-config={}x"],
+            (
+                "r: args[1]: --reasoning-config with broken JSON at line 1, column 3: Extra data, "
+                f"expected a JSON object; {QUOTE}"
+            ),
+        ),
         (["--mm-processor-kwargs", "[1]"], 'r: args[2]: --mm-processor-kwargs "[1]", expected a JSON object'),
         (["--allowed-origins", "{}"], 'r: args[2]: --allowed-origins "{}", expected a JSON list'),
-        (["--hf-overrides", "{a}"], ("r: args[2]: --hf-overrides with broken JSON at line 1, column 2: Expecting property "
-            f"name enclosed in double quotes, expected a JSON object; {QUOTE}")),
-        (["--override-generation-config", "[" * 100000], ("r: args[2]: --override-generation-config with JSON that cannot be read, expected a JSON "
-"object")),
-        (["--kv-transfer-config", '{"a": 8m, "b": }'], ('r: args[2]: --kv-transfer-config with broken JSON at line 1, column 16: Expecting '
-'value, expected a JSON object')),
+        (
+            ["--hf-overrides", "{a}"],
+            (
+                "r: args[2]: --hf-overrides with broken JSON at line 1, column 2: Expecting property "
+                f"name enclosed in double quotes, expected a JSON object; {QUOTE}"
+            ),
+        ),
+        (
+            ["--override-generation-config", "[" * 100000],
+            ("r: args[2]: --override-generation-config with JSON that cannot be read, expected a JSON object"),
+        ),
+        (
+            ["--kv-transfer-config", '{"a": 8m, "b": }'],
+            (
+                "r: args[2]: --kv-transfer-config with broken JSON at line 1, column 16: Expecting "
+                "value, expected a JSON object"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_broken_json(args: list[str], line: str) -> None:
     assert [str(problem) for problem in json_problems(flags_of(*args))] == [line]
 
@@ -243,15 +324,21 @@ def test_what_vllm_reads(args: list[str]) -> None:
         ({"a": None}, ["--max-model-len", "1", "--n=1"]),
         ({"a": True, "b": True}, ["--max-model-len", "1", "--a", "--n=1", "--b"]),
         ({"absent": None}, ["--max-model-len", "1", "--a", "--n=1"]),
-        ({"served-model-name": ["x", "y z"]}, ["--max-model-len", "1", "--a", "--n=1", "--served-model-name", "x", "y z"]),
+        (
+            {"served-model-name": ["x", "y z"]},
+            ["--max-model-len", "1", "--a", "--n=1", "--served-model-name", "x", "y z"],
+        ),
         ({"dcp": 2}, ["--max-model-len", "1", "--a", "--n=1", "--decode-context-parallel-size", "2"]),
         ({"seed": 0.5}, ["--max-model-len", "1", "--a", "--n=1", "--seed", "0.5"]),
         ({"stop": "-x"}, ["--max-model-len", "1", "--a", "--n=1", "--stop=-x"]),
-        ({"limit-mm-per-prompt": {"image": 4}}, ["--max-model-len", "1", "--a", "--n=1", "--limit-mm-per-prompt", '{"image": 4}']),
+        (
+            {"limit-mm-per-prompt": {"image": 4}},
+            ["--max-model-len", "1", "--a", "--n=1", "--limit-mm-per-prompt", '{"image": 4}'],
+        ),
         ({"allowed-origins": ["*"]}, ["--max-model-len", "1", "--a", "--n=1", "--allowed-origins", '["*"]']),
         ({"compilation-config.mode": 3}, ["--max-model-len", "1", "--a", "--n=1", "--compilation-config.mode", "3"]),
     ],
-)  # fmt: skip
+)
 def test_serve_set(changes: dict[str, Any], words: list[str]) -> None:
     flags, problems = apply_set(flags_of("--max-model-len 1 --a --n=1"), changes)
     assert problems == []
@@ -266,16 +353,40 @@ def test_serve_set_replaces_the_first_and_drops_the_others() -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"tensor-parallel-size": 4}, ("serve_set: tensor-parallel-size: --tensor-parallel-size, expected no flag of the "
-"launcher; change tensor_parallel_size in the recipe")),
-        ({"tp": 8}, "serve_set: tp: --tensor-parallel-size, expected no flag of the launcher; change tensor_parallel_size in the recipe"),
+        (
+            {"tensor-parallel-size": 4},
+            (
+                "serve_set: tensor-parallel-size: --tensor-parallel-size, expected no flag of the "
+                "launcher; change tensor_parallel_size in the recipe"
+            ),
+        ),
+        (
+            {"tp": 8},
+            "serve_set: tp: --tensor-parallel-size, expected no flag of the launcher; change tensor_parallel_size in the recipe",
+        ),
         ({"--headless": True}, f"serve_set: --headless: --headless, expected no flag of the launcher; {OWN}"),
-        ({"-n": 8}, "serve_set: -n: --nnodes, expected no flag of the launcher; remove it: the key required_nodes says how many nodes there are"),
-        ({"api_key": "x"}, ("serve_set: api_key: --api-key, expected no flag of the launcher; remove it: secrets "
-"never stand in argv; set serve_api_key in the inventory")),
-        ({"hf_token": "s3cret"}, ("serve_set: hf_token: a value, expected no secret; remove it: secrets never stand in "
-"argv; set serve_hf_token in the inventory")),
-        ({"async": False}, 'serve_set: async: false, expected true, null or a value; null removes the flag, {"no-async": true} switches it off'),
+        (
+            {"-n": 8},
+            "serve_set: -n: --nnodes, expected no flag of the launcher; remove it: the key required_nodes says how many nodes there are",
+        ),
+        (
+            {"api_key": "x"},
+            (
+                "serve_set: api_key: --api-key, expected no flag of the launcher; remove it: secrets "
+                "never stand in argv; set serve_api_key in the inventory"
+            ),
+        ),
+        (
+            {"hf_token": "s3cret"},
+            (
+                "serve_set: hf_token: a value, expected no secret; remove it: secrets never stand in "
+                "argv; set serve_hf_token in the inventory"
+            ),
+        ),
+        (
+            {"async": False},
+            'serve_set: async: false, expected true, null or a value; null removes the flag, {"no-async": true} switches it off',
+        ),
         ({"a b": 1}, 'serve_set: the key "a b", expected a flag such as max-model-len'),
         ({5: 1}, "serve_set: the key the number 5, expected a flag such as max-model-len"),
         ({"x": []}, "serve_set: x: a list, expected texts and numbers, true, null or a JSON value"),
@@ -283,7 +394,7 @@ def test_serve_set_replaces_the_first_and_drops_the_others() -> None:
         ({"x": "a\0"}, 'serve_set: x: "a\\u0000", expected texts and numbers, true, null or a JSON value'),
         ({"x": "\ud800"}, 'serve_set: x: "\\ud800", expected texts and numbers, true, null or a JSON value'),
     ],
-)  # fmt: skip
+)
 def test_serve_set_refuses(changes: dict[Any, Any], line: str) -> None:
     flags, problems = apply_set([], changes)
     assert flags == []

@@ -166,8 +166,13 @@ def test_parked_by_status(lines: str, parked: bool, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("A [PARKED]", "its name ends in [PARKED]"), ("A [DEFERRED]  ", "its name ends in [DEFERRED]"), ("A [PARKED] b", ""), ("A [parked]", "")],
-)  # fmt: skip
+    [
+        ("A [PARKED]", "its name ends in [PARKED]"),
+        ("A [DEFERRED]  ", "its name ends in [DEFERRED]"),
+        ("A [PARKED] b", ""),
+        ("A [parked]", ""),
+    ],
+)
 def test_parked_by_name(name: str, reason: str) -> None:
     facts = expand(GOOD.replace("Small", name))
     assert (facts["parked"], facts["parked_reason"]) == (bool(reason), reason)
@@ -205,42 +210,105 @@ NODES = "expected equal numbers: a node has one GPU"
 @pytest.mark.parametrize(
     ("lines", "line"),
     [
-        ("pipeline_parallel_size = 2", f"required_nodes: 2, while tensor x pipeline x data parallel size is 2 x 2 x 1 = 4, {NODES}"),
-        ('args = ["-dp 3"]', f"required_nodes: 2, while tensor x pipeline x data parallel size is 2 x 1 x 3 = 6, {NODES}"),
+        (
+            "pipeline_parallel_size = 2",
+            f"required_nodes: 2, while tensor x pipeline x data parallel size is 2 x 2 x 1 = 4, {NODES}",
+        ),
+        (
+            'args = ["-dp 3"]',
+            f"required_nodes: 2, while tensor x pipeline x data parallel size is 2 x 1 x 3 = 6, {NODES}",
+        ),
         ('args = ["-dp", "x"]', 'args[2]: -dp "x", expected an integer of 1 or more'),
         ('args = ["-dp", "1_0"]', 'args[2]: -dp "1_0", expected an integer of 1 or more'),
         ('args = ["-dcp 3"]', "args[1]: -dcp 3, expected a divisor of tensor_parallel_size, which is 2"),
-        ('args = ["--decode-context-parallel-size"]', "args[1]: --decode-context-parallel-size alone, expected an integer of 1 or more"),
-        ('args = ["--gpu-memory-utilization", "1.01"]', 'args[2]: --gpu-memory-utilization "1.01", expected a number above 0 and at most 1'),
-        ('args = ["--gpu_memory_utilization=0"]', 'args[1]: --gpu_memory_utilization "0", expected a number above 0 and at most 1'),
-        ('args = ["--gpu-memory-utilization=nan"]', 'args[1]: --gpu-memory-utilization "nan", expected a number above 0 and at most 1'),
+        (
+            'args = ["--decode-context-parallel-size"]',
+            "args[1]: --decode-context-parallel-size alone, expected an integer of 1 or more",
+        ),
+        (
+            'args = ["--gpu-memory-utilization", "1.01"]',
+            'args[2]: --gpu-memory-utilization "1.01", expected a number above 0 and at most 1',
+        ),
+        (
+            'args = ["--gpu_memory_utilization=0"]',
+            'args[1]: --gpu_memory_utilization "0", expected a number above 0 and at most 1',
+        ),
+        (
+            'args = ["--gpu-memory-utilization=nan"]',
+            'args[1]: --gpu-memory-utilization "nan", expected a number above 0 and at most 1',
+        ),
         ('args = ["--port 65536"]', 'args[1]: --port "65536", expected a port from 1 to 65535'),
         ('args = ["--host="]', 'args[1]: --host "", expected an address'),
         ('args = ["--served-model-name", "--x"]', "args[1]: --served-model-name alone, expected one or more names"),
-        ('args = ["--tensor-parallel-size 4"]', ("args[1]: --tensor-parallel-size 4, expected 2, the value of tensor_parallel_size; "
-"remove the flag or change the key")),
-        ('args = ["--uds /tmp/s"]', ("args[1]: --uds, expected no flag of the launcher; remove it: the launcher asks the "
-"engine over HTTP whether it serves")),
-        ('args = ["--api-key x"]', ("args[1]: --api-key, expected no flag of the launcher; remove it: secrets never stand in "
-"argv; set serve_api_key in the inventory")),
-        ("args = [\"--a\", \"'b\"]", ("args[2]: \"'b\": no closing quotation, expected words as a POSIX shell reads them; "
-"close the quote, or write the value as a string of its own")),
+        (
+            'args = ["--tensor-parallel-size 4"]',
+            (
+                "args[1]: --tensor-parallel-size 4, expected 2, the value of tensor_parallel_size; "
+                "remove the flag or change the key"
+            ),
+        ),
+        (
+            'args = ["--uds /tmp/s"]',
+            (
+                "args[1]: --uds, expected no flag of the launcher; remove it: the launcher asks the "
+                "engine over HTTP whether it serves"
+            ),
+        ),
+        (
+            'args = ["--api-key x"]',
+            (
+                "args[1]: --api-key, expected no flag of the launcher; remove it: secrets never stand in "
+                "argv; set serve_api_key in the inventory"
+            ),
+        ),
+        (
+            'args = ["--a", "\'b"]',
+            (
+                'args[2]: "\'b": no closing quotation, expected words as a POSIX shell reads them; '
+                "close the quote, or write the value as a string of its own"
+            ),
+        ),
         ('shm_size = "0g"', 'shm_size: "0g", expected a size above zero and at most 1024t'),
         ('shm_size = "9999t"', 'shm_size: "9999t", expected a size above zero and at most 1024t'),
-        ('env.VLLM_HOST_IP = "10.0.0.1"', "env.VLLM_HOST_IP: a variable that differs from rank to rank, expected no such key; remove it"),
-        ('env.HF_HOME = "/models"', "env.HF_HOME: a variable of the launcher, which mounts the node's cache there, expected no such key; remove it"),
-        ('nccl.all.VLLM_HOST_IP = "10.0.0.1"', "nccl.all.VLLM_HOST_IP: a variable that differs from rank to rank, expected no such key; remove it"),
-        ('extra_mounts = [{host = "/", container = "/x"}]', ('extra_mounts[1].host: "/", which is the whole file system, expected a path that gives '
-            f'nothing of the node away; {CURE}')),
-        ('extra_mounts = [{host = "~/../x", container = "/x"}]',
-         ('extra_mounts[1].host: "~/../x", which leaves the home folder, expected a path that '
-            f'gives nothing of the node away; {CURE}')),
-        ('extra_mounts = [{host = "~/x", container = "/root/.cache/huggingface/"}]', ('extra_mounts[1].container: "/root/.cache/huggingface", where the model cache is '
-'mounted, expected a path of its own')),
-        ('extra_mounts = [{host = "~/x", container = "/dev/shm"}]', ('extra_mounts[1].container: "/dev/shm", where the shared memory is mounted, expected a '
-'path of its own')),
+        (
+            'env.VLLM_HOST_IP = "10.0.0.1"',
+            "env.VLLM_HOST_IP: a variable that differs from rank to rank, expected no such key; remove it",
+        ),
+        (
+            'env.HF_HOME = "/models"',
+            "env.HF_HOME: a variable of the launcher, which mounts the node's cache there, expected no such key; remove it",
+        ),
+        (
+            'nccl.all.VLLM_HOST_IP = "10.0.0.1"',
+            "nccl.all.VLLM_HOST_IP: a variable that differs from rank to rank, expected no such key; remove it",
+        ),
+        (
+            'extra_mounts = [{host = "/", container = "/x"}]',
+            (
+                'extra_mounts[1].host: "/", which is the whole file system, expected a path that gives '
+                f"nothing of the node away; {CURE}"
+            ),
+        ),
+        (
+            'extra_mounts = [{host = "~/../x", container = "/x"}]',
+            (
+                'extra_mounts[1].host: "~/../x", which leaves the home folder, expected a path that '
+                f"gives nothing of the node away; {CURE}"
+            ),
+        ),
+        (
+            'extra_mounts = [{host = "~/x", container = "/root/.cache/huggingface/"}]',
+            (
+                'extra_mounts[1].container: "/root/.cache/huggingface", where the model cache is '
+                "mounted, expected a path of its own"
+            ),
+        ),
+        (
+            'extra_mounts = [{host = "~/x", container = "/dev/shm"}]',
+            ('extra_mounts[1].container: "/dev/shm", where the shared memory is mounted, expected a path of its own'),
+        ),
     ],
-)  # fmt: skip
+)
 def test_cross_checks(lines: str, line: str) -> None:
     assert told(GOOD + lines) == [f"{FILE}: {line}"]
 
@@ -321,8 +389,17 @@ def test_serve_set_is_checked_with_the_recipe() -> None:
 
 @pytest.mark.parametrize(
     ("size", "size_in_bytes"),
-    [(5, 5), ("5", 5), ("512b", 512), ("1k", 1024), ("32gb", 32 << 30), ("1 GiB", 1 << 30), ("10.24g", 10995116277), ("2T", 2 << 40)],
-)  # fmt: skip
+    [
+        (5, 5),
+        ("5", 5),
+        ("512b", 512),
+        ("1k", 1024),
+        ("32gb", 32 << 30),
+        ("1 GiB", 1 << 30),
+        ("10.24g", 10995116277),
+        ("2T", 2 << 40),
+    ],
+)
 def test_sizes_are_dockers(size: int | str, size_in_bytes: int) -> None:
     assert size_bytes(size) == size_in_bytes
 
