@@ -5,10 +5,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_FORCE_COLOR ?= $(if $(CI),0,1)
 PYTEST := $(BIN)/pytest
 
-.PHONY: help check test demo bench clean
+.PHONY: help check test test-sync demo bench clean
 
 help:  ## Show what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/ready: tests/requirements.txt meta/ee-requirements.txt
 	python3 -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed")'
@@ -26,8 +26,11 @@ check: $(VENV)/ready  ## Lint, types and unit tests: under three minutes, no Doc
 	$(BIN)/antsibull-changelog lint
 	$(PYTEST) -n 2 -q tests/unit
 
-test: check  ## Everything: also ansible-test sanity, molecule and whole runs on simulated nodes
-	$(PYTEST) tests/integration
+test: check  ## All but test-sync: also ansible-test sanity, molecule and whole runs on simulated nodes
+	$(PYTEST) tests/integration --ignore tests/integration/test_image_sync.py
+
+test-sync: $(VENV)/ready  ## Image sync with broken transfers and both image stores: long, and needs a quiet machine
+	$(PYTEST) tests/integration/test_image_sync.py
 
 demo: $(VENV)/ready  ## Serve on simulated nodes, left running
 	tests/demo
