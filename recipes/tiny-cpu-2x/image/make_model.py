@@ -29,6 +29,9 @@ CORPUS: Final = [
     "user: What do you serve? assistant: One large model across many small machines.",
     "A canary is a completion of one token: the only honest proof that all ranks work.",
 ]
+# No multiple of 32: for those the engine takes its AMX kernel where the processor has one, without asking the system
+# for leave, and dies of an illegal instruction at the first request (seen with 0.32.0).
+HEAD_DIM: Final = 80
 CONFIG: Final = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -37,7 +40,7 @@ CONFIG: Final = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "head_dim": 32,
+    "head_dim": HEAD_DIM,
     "vocab_size": 512,
     "max_position_embeddings": 512,
     "rms_norm_eps": 1e-6,
@@ -53,7 +56,8 @@ CONFIG: Final = {
 
 def shapes() -> dict[str, list[int]]:
     """Return the shape of every tensor."""
-    hidden, inner, vocabulary, keys = 128, 256, 512, 64
+    hidden, inner, vocabulary = 128, 256, 512
+    queries, keys = 4 * HEAD_DIM, 2 * HEAD_DIM
     tensors = {
         "model.embed_tokens.weight": [vocabulary, hidden],
         "lm_head.weight": [vocabulary, hidden],
@@ -64,10 +68,10 @@ def shapes() -> dict[str, list[int]]:
         tensors |= {
             f"{name}.input_layernorm.weight": [hidden],
             f"{name}.post_attention_layernorm.weight": [hidden],
-            f"{name}.self_attn.q_proj.weight": [hidden, hidden],
+            f"{name}.self_attn.q_proj.weight": [queries, hidden],
             f"{name}.self_attn.k_proj.weight": [keys, hidden],
             f"{name}.self_attn.v_proj.weight": [keys, hidden],
-            f"{name}.self_attn.o_proj.weight": [hidden, hidden],
+            f"{name}.self_attn.o_proj.weight": [hidden, queries],
             f"{name}.mlp.gate_proj.weight": [inner, hidden],
             f"{name}.mlp.up_proj.weight": [inner, hidden],
             f"{name}.mlp.down_proj.weight": [hidden, inner],
