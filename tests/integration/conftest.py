@@ -39,6 +39,19 @@ def cluster(fresh_cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
+def two_sparks() -> Iterator[Cluster]:
+    """Two simulated Sparks for the real engine; the first can build its image, or has what was built before."""
+    cluster = Cluster(f"{NAME}-real", NETWORK - 2, 2)
+    if not (KEEP and cluster.inventory.exists()):
+        cluster.sim("destroy.yml")
+        cluster.sim("create.yml")
+    cluster.sim("prepare_build.yml")
+    yield cluster
+    if not KEEP:
+        cluster.sim("destroy.yml")
+
+
+@pytest.fixture(scope="session")
 def golden() -> dict[str, list[dict[str, Any]]]:
     """The golden containers of both recipes, with this cluster's addresses."""
     return {

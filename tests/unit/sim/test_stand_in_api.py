@@ -41,7 +41,7 @@ def test_completion(serving: Ranks) -> None:
 def test_chat_completion(serving: Ranks) -> None:
     body = {"messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 1}
     choice = serving.http("/v1/chat/completions", body).json["choices"][0]
-    assert choice["message"] == {"role": "assistant", "content": "Eight", "tool_calls": []}
+    assert choice["message"] == {"role": "assistant", "content": "Eight", "refusal": None, "reasoning": None}
     assert choice["finish_reason"] == "length"
 
 
@@ -49,8 +49,9 @@ def test_stream_ends_with_done(serving: Ranks) -> None:
     body = {"messages": [], "max_tokens": 3, "stream": True}
     events = [line for line in serving.http("/v1/chat/completions", body).text.split("\n\n") if line]
     assert events[-1] == "data: [DONE]"
-    words = [json.loads(event.removeprefix("data: "))["choices"][0]["delta"]["content"] for event in events[:-1]]
-    assert words == ["Eight", " sparks", " in"]
+    deltas = [json.loads(event.removeprefix("data: "))["choices"][0]["delta"] for event in events[:-1]]
+    assert deltas[0] == {"role": "assistant", "content": ""}
+    assert deltas[1:] == [{"content": "Eight"}, {"content": " sparks"}, {"content": " in"}]
 
 
 def test_metrics_count_completions(serving: Ranks) -> None:
@@ -66,39 +67,52 @@ def test_metrics_count_completions(serving: Ranks) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "code", "message"),
+    ("path", "body", "code", "detail"),
     [
         ("/nothing", None, 404, "Not Found"),
         ("/v1/completions", None, 405, "Method Not Allowed"),
         ("/health", {}, 405, "Method Not Allowed"),
-        ("/v1/completions", [], 400, "Input should be a valid dictionary"),
-        ("/v1/completions", {}, 400, "prompt: Field required"),
-        ("/v1/chat/completions", {}, 400, "messages: Field required"),
-        ("/v1/completions", {"prompt": "", "max_tokens": 0}, 400, "max_tokens must be at least 1, got 0."),
-        (
-            "/v1/completions",
-            {"prompt": "", "max_tokens": 5000},
-            400,
-            "'max_tokens' or 'max_completion_tokens' is too large: 5000. This model's maximum context length is 4096 "
-            "tokens.",
-        ),
-        (
-            "/v1/completions",
-            {"prompt": "", "model": "spork"},
-            404,
-            "The model `spork` does not exist. Valid aliases: spark, other.",
-        ),
-        (
-            "/v1/completions",
-            b"{",
-            400,
-            "JSON decode error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
-        ),
     ],
 )
-def test_errors(serving: Ranks, path: str, body: Any, code: int, message: str) -> None:
+def test_refusals(serving: Ranks, path: str, body: Any, code: int, detail: str) -> None:
     answer = serving.http(path, body)
-    assert (answer.code, answer.json["error"]["message"], answer.json["error"]["code"]) == (code, message, code)
+    assert (answer.code, answer.json) == (code, {"detail": detail})
+
+
+COMPLETIONS = "/v1/completions"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code", "param", "message"),
+    [
+        (COMPLETIONS, [], 400, "body", "'Input should be a valid dictionary or object to extract fields from'"),
+        (COMPLETIONS, {}, 400, "prompt", "Either prompt or prompt_embeds must be provided and non-empty."),
+        ("/v1/chat/completions", {}, 400, "body.messages", "'Field required', 'input': '<dict of 0 items>'"),
+        (COMPLETIONS, {"prompt": "a", "max_tokens": 0}, 400, "max_tokens", "max_tokens must be at least 1, got 0."),
+        (
+            COMPLETIONS,
+            {"prompt": "a", "max_tokens": "x"},
+            400,
+            "body.max_tokens",
+            "unable to parse string as an integer",
+        ),
+        (COMPLETIONS, {"prompt": "a", "max_tokens": 5000}, 400, "max_tokens", "greater than max_model_len=4096."),
+        (
+            COMPLETIONS,
+            {"prompt": "a", "model": "spork"},
+            404,
+            "model",
+            "`spork` does not exist. Valid aliases: spark, other.",
+        ),
+        (COMPLETIONS, b"{", 400, "body.1", "'JSON decode error'"),
+        (COMPLETIONS, b"\xff", 400, "body.0", "'JSON decode error'"),
+    ],
+)
+def test_errors(serving: Ranks, path: str, body: Any, code: int, param: str, message: str) -> None:
+    answer = serving.http(path, body)
+    error = answer.json["error"]
+    assert (answer.code, error["code"], error["param"]) == (code, code, param)
+    assert message in error["message"]
 
 
 def test_api_key_guards_v1_alone(ranks: Ranks) -> None:

@@ -60,7 +60,13 @@ def test_understood(words: list[str], flags: dict[str, Any]) -> None:
         (["m", "--headless=yes"], "argument --headless: ignored explicit argument 'yes'"),
         (
             ["m", "--speculative-config", "{'a': 1}"],
-            "argument --speculative-config: Value {'a': 1} cannot be converted to <function loads at 0x7f0000000000>.",
+            "argument --speculative-config/-sc: Value {'a': 1} cannot be converted to "
+            "<function loads at 0x7f0000000000>.",
+        ),
+        (
+            ["m", "--kv-transfer-config", "{"],
+            "argument --kv-transfer-config: 1 validation error for KVTransferConfig\n"
+            "  Invalid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
     ],
 )

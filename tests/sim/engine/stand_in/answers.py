@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,10 @@ Body = dict[str, Any]
 _WORDS = ("Eight", " sparks", " in", " a", " row", ",", " one", " model", " on", " the", " go", ".")
 
 
+# What a completion without a limit of its own gets; a chat gets all that the context leaves.
+_DEFAULT_TOKENS = 16
+
+
 class BadRequestError(Exception):
     """What the client sent cannot be answered."""
 
@@ -22,6 +27,19 @@ class BadRequestError(Exception):
         super().__init__(message)
         self.body: Body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
         self.code = code
+
+
+def invalid(kind: str, place: str, said: str, given: str) -> BadRequestError:
+    """The body is not of the request's shape: pydantic's complaint, as vLLM passes it on."""
+    complaint = f"{{'type': '{kind}', 'loc': '{place}', 'msg': '{said}', 'input': {given}}}"
+    return BadRequestError(f"1 validation error:\n  {complaint}", 400, "Bad Request", place)
+
+
+def undecodable(error: json.JSONDecodeError) -> BadRequestError:
+    """The body is no JSON."""
+    place = f"body.{error.pos}"
+    ended = f"'<dict of 0 items>', 'ctx': {{'error': '{error.msg}'}}"
+    return invalid("json_invalid", place, "JSON decode error", ended)
 
 
 @dataclass(frozen=True)
@@ -35,36 +53,47 @@ class Request:
     stream: bool
 
 
-def _limit(body: Body, longest: int) -> int:
-    wanted = body.get("max_completion_tokens", body.get("max_tokens"))
+def _limit(body: Body, longest: int, chat: bool) -> int:
+    name = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
+    wanted = body.get(name)
     if wanted is None:
-        wanted = len(_WORDS)
+        return longest if chat and longest > 0 else _DEFAULT_TOKENS
     if not isinstance(wanted, int) or isinstance(wanted, bool):
-        raise BadRequestError("max_tokens: Input should be a valid integer", param="max_tokens")
+        said = "Input should be a valid integer, unable to parse string as an integer"
+        raise invalid("int_parsing", f"body.{name}", said, repr(wanted))
     if wanted < 1:
-        raise BadRequestError(f"max_tokens must be at least 1, got {wanted}.", param="max_tokens")
+        message = f"max_tokens must be at least 1, got {wanted}. (parameter=max_tokens, value={wanted})"
+        raise BadRequestError(message, param="max_tokens")
     if 0 < longest < wanted:
         raise BadRequestError(
-            f"'max_tokens' or 'max_completion_tokens' is too large: {wanted}. This model's maximum context length is "
-            f"{longest} tokens.",
+            f"max_tokens={wanted} cannot be greater than max_model_len={longest}. Please request fewer output tokens. "
+            f"(parameter=max_tokens, value={wanted})",
             param="max_tokens",
         )
     return wanted
 
 
+def _prompt(body: Body, chat: bool) -> str:
+    if chat and "messages" not in body:
+        raise invalid("missing", "body.messages", "Field required", f"'<dict of {len(body)} items>'")
+    if not chat and not body.get("prompt"):
+        message = "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
+        raise BadRequestError(message, param="prompt")
+    return str(body["messages" if chat else "prompt"])
+
+
 def read(body: object, chat: bool, names: list[str], longest: int) -> Request:
     """Raises BadRequestError with vLLM's words."""
-    needed = "messages" if chat else "prompt"
     if not isinstance(body, dict):
-        raise BadRequestError("Input should be a valid dictionary", param="body")
-    if needed not in body:
-        raise BadRequestError(f"{needed}: Field required", param=needed)
+        said = "Input should be a valid dictionary or object to extract fields from"
+        size = f" of {len(body)} items" if isinstance(body, list | str) else ""
+        raise invalid("model_attributes_type", "body", said, f"'<{type(body).__name__}{size}>'")
+    text = _prompt(body, chat)
     model = body.get("model") or names[0]
     if model not in names:
         message = f"The model `{model}` does not exist. Valid aliases: {', '.join(names)}."
         raise BadRequestError(message, 404, "NotFoundError", "model")
-    text = str(body[needed])
-    return Request(str(model), chat, max(len(text.split()), 1), _limit(body, longest), bool(body.get("stream")))
+    return Request(str(model), chat, max(len(text.split()), 1), _limit(body, longest, chat), bool(body.get("stream")))
 
 
 def words(request: Request) -> list[str]:
@@ -74,7 +103,7 @@ def words(request: Request) -> list[str]:
 
 def _frame(request: Request, number: int, kind: str) -> Body:
     prefix = "chatcmpl" if request.chat else "cmpl"
-    return {"id": f"{prefix}-{number:032x}", "object": kind, "created": int(time.time()), "model": request.model}
+    return {"id": f"{prefix}-{number:016x}", "object": kind, "created": int(time.time()), "model": request.model}
 
 
 def whole(request: Request, number: int) -> Body:
@@ -83,7 +112,7 @@ def whole(request: Request, number: int) -> Body:
     reason = "length"
     choice: Body = {"index": 0, "logprobs": None, "finish_reason": reason, "stop_reason": None}
     if request.chat:
-        choice["message"] = {"role": "assistant", "content": "".join(text), "tool_calls": []}
+        choice["message"] = {"role": "assistant", "content": "".join(text), "refusal": None, "reasoning": None}
     else:
         choice["text"] = "".join(text)
     usage = {
@@ -100,10 +129,12 @@ def chunks(request: Request, number: int) -> list[Body]:
     text = words(request)
     frame = _frame(request, number, "chat.completion.chunk" if request.chat else "text_completion")
     parts: list[Body] = []
-    for index, word in enumerate(text):
-        reason = "length" if index == len(text) - 1 else None
-        said: Body = {"delta": {"role": "assistant", "content": word}} if request.chat else {"text": word}
-        parts.append({**frame, "choices": [{"index": 0, **said, "logprobs": None, "finish_reason": reason}]})
+    # A chat begins with who speaks.
+    said: list[Body] = [{"delta": {"role": "assistant", "content": ""}}] if request.chat else []
+    said += [{"delta": {"content": word}} if request.chat else {"text": word} for word in text]
+    for index, piece in enumerate(said):
+        reason = "length" if index == len(said) - 1 else None
+        parts.append({**frame, "choices": [{"index": 0, **piece, "logprobs": None, "finish_reason": reason}]})
     return parts
 
 

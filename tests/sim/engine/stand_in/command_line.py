@@ -41,6 +41,21 @@ def _readable(text: str) -> int:
     return int(float(match[1]) * (1000 if match[2].islower() else 1024) ** power)
 
 
+def _shown(name: str) -> str:
+    """The flag with its short form, as argparse shows it."""
+    short = [key for key, value in flag_kinds.SHORT.items() if value == name]
+    return "/".join([name, *short])
+
+
+def _not_json(name: str, text: str, error: ValueError) -> str:
+    """Most configurations are read by pydantic, every other flag by the json library."""
+    if name.endswith("-config") and name != "--speculative-config":
+        parts = name.strip("-").split("-")
+        model = "".join(part.upper() if part in ("kv", "ec") else part.capitalize() for part in parts)
+        return f"1 validation error for {model}\n  Invalid JSON: {error}"
+    return f"Value {text} cannot be converted to <function loads at 0x7f0000000000>."
+
+
 def _converted(name: str, text: str) -> Value:
     try:
         if name == "--max-model-len" and text == "auto":
@@ -51,14 +66,12 @@ def _converted(name: str, text: str) -> Value:
             return float(text)
     except ValueError:
         kind = "int" if name in flag_kinds.INTEGERS else "float"
-        raise UsageError(f"argument {name}: invalid {kind} value: {text!r}") from None
+        raise UsageError(f"argument {_shown(name)}: invalid {kind} value: {text!r}") from None
     if name in flag_kinds.JSON:
         try:
             return json.dumps(json.loads(text), sort_keys=True)
-        except ValueError:
-            raise UsageError(
-                f"argument {name}: Value {text} cannot be converted to <function loads at 0x7f0000000000>."
-            ) from None
+        except ValueError as error:
+            raise UsageError(f"argument {_shown(name)}: {_not_json(name, text, error)}") from None
     return text
 
 
@@ -93,7 +106,7 @@ class _Reader:
 
     def _value(self, name: str) -> str:
         if self.at >= len(self.words) or _is_flag(self.words[self.at]):
-            raise UsageError(f"argument {name}: expected one argument")
+            raise UsageError(f"argument {_shown(name)}: expected one argument")
         self.at += 1
         return self.words[self.at - 1]
 
@@ -102,12 +115,12 @@ class _Reader:
         positive = name.replace("--no-", "--", 1)
         if positive in flag_kinds.SWITCHES and (name == positive or positive != "--headless"):
             if given is not None:
-                raise UsageError(f"argument {name}: ignored explicit argument {given!r}")
+                raise UsageError(f"argument {_shown(name)}: ignored explicit argument {given!r}")
             self.line.flags[positive] = name == positive
         elif name in flag_kinds.LISTS:
             values = [given] if given is not None else self._values()
             if not values:
-                raise UsageError(f"argument {name}: expected at least one argument")
+                raise UsageError(f"argument {_shown(name)}: expected at least one argument")
             self.line.flags[name] = values
         elif name in flag_kinds.INTEGERS | flag_kinds.FLOATS | flag_kinds.JSON:
             self.line.flags[name] = _converted(name, given if given is not None else self._value(name))

@@ -109,8 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(code, json.dumps(body).encode())
 
     def _refuse(self, code: int) -> None:
-        phrase = HTTPStatus(code).phrase
-        self._json(code, {"error": {"message": phrase, "type": phrase, "param": None, "code": code}})
+        self._json(code, {"detail": HTTPStatus(code).phrase})
 
     def _allowed(self) -> bool:
         if not self.server.keys or not self.path.startswith(_GUARDED):
@@ -143,6 +142,10 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._refuse(405 if path in _COMPLETIONS else 404)
 
+    def do_HEAD(self) -> None:
+        """Nothing answers to it."""
+        self._refuse(405)
+
     def do_POST(self) -> None:
         """Completions."""
         content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -164,9 +167,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _complete(self, content: bytes, chat: bool) -> None:
         try:
-            body = json.loads(content)
-        except ValueError as error:
-            raise answers.BadRequestError(f"JSON decode error: {error}", param="body") from None
+            body = json.loads(content.decode("utf-8", "replace"))
+        except json.JSONDecodeError as error:
+            raise answers.undecodable(error) from None
         launch = self.server.launch
         request = answers.read(body, chat, launch.served_names, launch.max_model_len)
         number = self.server.generate()
