@@ -64,6 +64,7 @@ def test_one_holder_feeds_seven_and_shows_progress(nodes: Nodes) -> None:
 def test_other_content_is_replaced_and_kept(nodes: Nodes) -> None:
     nodes.put("sync-one:e2e", [node for node in nodes.names if node != "dgx6"])
     nodes.put("sync-other:e2e", ["dgx6"])
+    nodes.cluster.on("dgx6", "docker", "create", "--name", "old-rank", IMAGE)
     run = nodes.sync()
     assert_same_everywhere(nodes, run)
     told = receivers(run)["dgx6"]
@@ -73,6 +74,10 @@ def test_other_content_is_replaced_and_kept(nodes: Nodes) -> None:
     )
     assert told["kept_as"] == f"{IMAGE}-was-{old}"
     assert nodes.cluster.on("dgx6", "docker", "image", "inspect", told["kept_as"])
+    kept = nodes.sync("-e", "image_sync_keep=0")
+    assert (kept.rc, kept.changed) == (0, 0), kept.text
+    assert f"{told['kept_as']} stays for now: conflict: unable to remove repository reference" in kept.text
+    nodes.cluster.on("dgx6", "docker", "rm", "old-rank")
     pruned = nodes.sync("-e", "image_sync_keep=0")
     assert pruned.changes == {("dgxspark.vllm.image_sync : Remove replaced images beyond those to keep", "dgx6")}
     assert "-was-" not in nodes.cluster.on("dgx6", "docker", "images")
@@ -207,14 +212,17 @@ def test_all_that_was_tried_is_told(nodes: Nodes, tmp_path: Path) -> None:
     failed = nodes.sync(*words)
     assert re.fullmatch(
         rf"dgx1: no node holds {IMAGE}, and it could not be got: a :local tag is never pulled; "
-        r"loading /srv/none\.tar\.zst failed: .*No such file or directory.*; "
+        r"loading /srv/none\.tar\.zst failed: .*/srv/none\.tar\.zst: No such file or directory; "
         rf"building {tmp_path} failed: .*nothing.*{ends}",
         failed.message,
     )
     assert nodes.all_images() == before
+    nodes.cluster.on("dgx1", "cp", "/srv/else.tar", "/srv/else.tar.zst")
+    unpacked = nodes.sync("-e", "image_sync_archive=/srv/else.tar.zst")
+    assert "loading /srv/else.tar.zst failed: zstd: /*stdin*\\: unsupported format" in unpacked.message
     words = ("-e", "image_sync_archive=/srv/else.tar", "-e", f"image_sync_build_dir={tmp_path}/none")
     other = nodes.sync(*words)
-    nodes.cluster.on("dgx1", "rm", "/srv/else.tar")
+    nodes.cluster.on("dgx1", "rm", "/srv/else.tar", "/srv/else.tar.zst")
     assert other.message == (
         f"dgx1: no node holds {IMAGE}, and it could not be got: a :local tag is never pulled; "
         f"loading /srv/else.tar failed: it holds no {IMAGE}; "
