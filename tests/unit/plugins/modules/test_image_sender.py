@@ -75,7 +75,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def params(*addresses: str, **more: Any) -> dict[str, Any]:
     target = {"port": 22, "user": "spark", "host_keys": ["ssh-ed25519 AAAA"], "oci": False, "size": 0, "blobs": None}
     targets = [{"node": address, "address": address, **target} for address in addresses]
-    return {"run": "run1", "image": "sha256:1", "stall_limit": 5, "targets": targets, **more}
+    return {"run": "run1", "image": "sha256:1", "stall_limit": 5, "wait": 0.5, "targets": targets, **more}
 
 
 def noted(folder: Path) -> dict[str, Any]:
@@ -148,11 +148,8 @@ def test_nobody_waits_any_more(engine: Engine, folder: Path, monkeypatch: pytest
 
 @pytest.mark.usefixtures("engine")
 def test_a_sender_is_started_watched_and_cleaned_up(folder: Path, tmp_path: Path) -> None:
-    assert begin(params("dgx2")) == {"changed": True}
-    assert (folder / "known_hosts").read_text() == "dgx2 ssh-ed25519 AAAA\n"
-    until = time.monotonic() + 20
-    while not (state := watch({"run": "run1"}))["ended"]:
-        assert time.monotonic() < until
+    state = begin(params("dgx2", wait=20))
+    assert (state["ended"], state["changed"]) == (True, True)
     assert (state["error"], state["cleaned"], state["receivers"]["dgx2"]["state"]) == ("", True, "loaded")
     assert (tmp_path / "dgx2").read_bytes() == ARCHIVE
     assert not folder.exists()
@@ -160,10 +157,8 @@ def test_a_sender_is_started_watched_and_cleaned_up(folder: Path, tmp_path: Path
 
 def test_a_sender_that_fails_tells_why(engine: Engine, folder: Path) -> None:
     engine.held = False
-    begin(params("dgx2"))
-    until = time.monotonic() + 20
-    while not (state := watch({"run": "run1"}))["ended"]:
-        assert time.monotonic() < until
+    state = begin(params("dgx2", wait=20))
+    assert state["ended"]
     assert state["error"].endswith("DockerError: the image sha256:1 is gone")
     # What it leaves is for the end of the run to remove.
     assert folder.exists()
@@ -172,10 +167,27 @@ def test_a_sender_that_fails_tells_why(engine: Engine, folder: Path) -> None:
     assert end({"run": "run1"}) == {"changed": False}
 
 
+def test_a_look_at_a_long_transfer_comes_back(engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = folder.parent / "release"
+
+    def slow(_name: str) -> Iterator[bytes]:
+        yield ARCHIVE
+        while not release.exists():
+            time.sleep(0.02)
+
+    monkeypatch.setattr(engine, "save", slow)
+    monkeypatch.setattr(image_sender, "REPORT_EVERY", 0.05)
+    state = begin(params("dgx2", wait=1))
+    assert not state["ended"]
+    assert state["receivers"]["dgx2"]["bytes"] == len(ARCHIVE)
+    release.touch()
+    assert watch({"run": "run1", "wait": 20})["ended"]
+
+
 def test_a_sender_that_was_killed(folder: Path) -> None:
     (folder / "progress").write_text('{"ended": false, "receivers": {}, "error": ""}')
     (folder / "pid").write_text(str(2**22 + 1))
-    state = watch({"run": "run1"})
+    state = watch({"run": "run1", "wait": 20})
     assert (state["ended"], state["error"], state["cleaned"]) == (True, "the sender was ended from outside", False)
 
 
@@ -183,7 +195,7 @@ def test_hosts_are_known_by_address_and_port(engine: Engine, folder: Path, monke
     monkeypatch.setattr(image_sender.os, "fork", lambda: 1)
     words = params("10.0.0.2", "10.0.0.3")
     words["targets"][1]["port"] = 2222
-    begin(words)
+    begin(words | {"wait": 0})
     assert (folder / "known_hosts").read_text() == ("10.0.0.2 ssh-ed25519 AAAA\n[10.0.0.3]:2222 ssh-ed25519 AAAA\n")
     assert engine.changes == []
 
