@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_FORCE_COLOR ?= $(if $(CI),0,1)
 PYTEST := $(BIN)/pytest
+# Transfers that are broken on purpose, and nodes of another kind: minutes more than all else.
+LONG := tests/integration/test_image_sync_failures.py tests/integration/test_image_sync_stores.py
 
 .PHONY: help check test test-sync demo bench clean
 
@@ -27,16 +29,17 @@ check: $(VENV)/ready  ## Lint, types and unit tests: under three minutes, no Doc
 	$(PYTEST) -n 2 -q tests/unit
 
 test: check  ## All but test-sync: also ansible-test sanity, molecule and whole runs on simulated nodes
-	$(PYTEST) tests/integration --ignore tests/integration/test_image_sync.py
+	$(PYTEST) tests/integration $(LONG:%=--ignore %)
 
 test-sync: $(VENV)/ready  ## Image sync with broken transfers and both image stores: long, and needs a quiet machine
-	$(PYTEST) tests/integration/test_image_sync.py
+	$(PYTEST) $(LONG)
 
 demo: $(VENV)/ready  ## Serve on simulated nodes, left running
 	tests/demo
 
 bench: $(VENV)/ready  ## Measure bring-up and image sync against hand-written floors
 	$(BIN)/python tests/bench/bringup/run.py
+	$(BIN)/python tests/bench/image_sync/bench.py
 
 clean: $(VENV)/ready  ## Remove the simulated nodes and all that was made here; their images stay for the next time
 	for folder in .sim/*/; do [ -d "$$folder" ] || continue; \

@@ -13,7 +13,8 @@ from ansible.utils.display import Display
 from ansible_collections.dgxspark.vllm.plugins.plugin_utils._image_progress import progress_line
 
 MODULE = "dgxspark.vllm.image_sender"
-SHOW_EVERY = 2.0
+# Every look starts a program on the node, which is worth less the longer it all takes.
+SHORTEST_LOOK, LONGEST_LOOK, LOOK_SHARE = 2.0, 10.0, 0.15
 
 display = Display()
 
@@ -29,27 +30,23 @@ class ActionModule(ActionBase):
         arguments = dict(self._task.args)
         if arguments.get("state") != "sent":
             return self._module(arguments, task_vars)
-        started = self._module({**arguments, "state": "started"}, task_vars)
-        if started.get("failed") or started.get("unreachable"):
-            return started
-        return self._watch(arguments, task_vars)
+        return self._send(arguments, task_vars)
 
-    def _watch(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _send(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         expected = {target["node"]: int(target.get("size", 0)) for target in arguments.get("targets", [])}
         source = str((task_vars or {}).get("inventory_hostname", ""))
-        began, shown = time.monotonic(), 0.0
-        while True:
-            state = self._module({"state": "watched", "run": arguments["run"]}, task_vars)
-            if state.get("failed") or state.get("unreachable"):
-                return state
-            if state["ended"] or time.monotonic() - shown >= SHOW_EVERY:
-                shown = time.monotonic()
-                for node, receiver in sorted(state["receivers"].items()):
-                    display.display(f"{node} <- {source}: {progress_line(receiver, expected.get(node, 0))}")
+        began = time.monotonic()
+        state = self._module({**arguments, "state": "started", "wait": SHORTEST_LOOK}, task_vars)
+        while not (state.get("failed") or state.get("unreachable")):
+            for node, receiver in sorted(state["receivers"].items()):
+                display.display(f"{node} <- {source}: {progress_line(receiver, expected.get(node, 0))}")
+            seconds = time.monotonic() - began
             if state["ended"]:
-                seconds = round(time.monotonic() - began, 2)
                 told = {key: state[key] for key in ("receivers", "error", "cleaned")}
-                return {"changed": True, "seconds": seconds, **told}
+                return {"changed": True, "seconds": round(seconds, 2), **told}
+            wait = min(LONGEST_LOOK, max(SHORTEST_LOOK, LOOK_SHARE * seconds))
+            state = self._module({"state": "watched", "run": arguments["run"], "wait": wait}, task_vars)
+        return state
 
     def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         result: dict[str, Any] = self._execute_module(MODULE, module_args=arguments, task_vars=task_vars)

@@ -18,6 +18,10 @@ CHUNK = 1 << 20
 SILENCE_LIMIT = 600.0
 
 
+class ImageInUseError(DockerError):
+    """The engine keeps an image since a container uses it; ``str()`` says which."""
+
+
 class ImageEngine(Engine):
     """A node's Docker engine, as a keeper of images."""
 
@@ -35,7 +39,11 @@ class ImageEngine(Engine):
         self._change("POST", f"/images/{quote(name, safe='/:@')}/tag?{urlencode({'repo': repository, 'tag': tag})}")
 
     def remove(self, name: str) -> None:
-        """Remove a tag, and the image with its last tag. It is no error when the engine has none of that name."""
+        """Remove a tag, and the image with its last tag. It is no error when the engine has none of that name.
+
+        Raises:
+            ImageInUseError: a container, running or not, is made of it.
+        """
         self._change("DELETE", f"/images/{quote(name, safe='/:@')}")
 
     def save(self, name: str) -> Iterator[bytes]:
@@ -52,9 +60,10 @@ class ImageEngine(Engine):
     def _change(self, method: str, target: str) -> None:
         connection, response = self._open(method, target)
         try:
-            if response.status >= http.client.BAD_REQUEST and response.status != http.client.NOT_FOUND:
-                raise DockerError(_reason(response))
-            if response.status == http.client.NOT_FOUND and method != "DELETE":
+            if response.status == http.client.CONFLICT:
+                raise ImageInUseError(_reason(response))
+            absent = response.status == http.client.NOT_FOUND and method == "DELETE"
+            if response.status >= http.client.BAD_REQUEST and not absent:
                 raise DockerError(_reason(response))
         finally:
             connection.close()

@@ -101,6 +101,7 @@ node:
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,12 @@ from ansible_collections.dgxspark.vllm.plugins.module_utils._image_store import 
     content_root,
     known_blobs,
     open_image,
+)
+
+# As Docker reads a reference: registry and path in small letters, tag, digest.
+IMAGE_NAME = re.compile(
+    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)?[a-z0-9]+(?:(?:[.]|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[.]|_|__|-+)[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 
 
@@ -170,7 +177,13 @@ def stored_layers(info: Mapping[str, Any], inspect: Mapping[str, Any]) -> tuple[
 
 
 def look(image: str, user: str) -> dict[str, Any]:
-    """Everything in one look."""
+    """Everything in one look.
+
+    Raises:
+        ValueError: what is given is no name of an image.
+    """
+    if not IMAGE_NAME.fullmatch(image):
+        raise ValueError("that is no name of an image; expected name and tag, such as dsv41-flash:local")
     engine = ImageEngine()
     info = engine.info()
     store = image_store(info)
@@ -208,7 +221,7 @@ def main() -> None:
     )
     try:
         module.exit_json(changed=False, node=look(module.params["image"], module.params["user"]))
-    except (DockerError, OSError, KeyError) as error:
+    except (DockerError, OSError, KeyError, ValueError) as error:
         module.fail_json(msg=f"image {module.params['image']}: {error}")
 
 

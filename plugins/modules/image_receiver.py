@@ -56,7 +56,9 @@ options:
     type: str
     default: ""
   keep:
-    description: How many replaced images stay, with O(state=pruned).
+    description:
+      - How many replaced images stay, with O(state=pruned). V(-1) for all.
+      - One that a container is made of stays in any case, with a warning.
     type: int
     default: 0
 """
@@ -99,6 +101,11 @@ removed:
   returned: with O(state=pruned)
   type: list
   elements: str
+in_use:
+  description: Images that had to stay, each with the container that uses it.
+  returned: with O(state=pruned)
+  type: list
+  elements: str
 """
 
 from typing import Any
@@ -116,7 +123,7 @@ from ansible_collections.dgxspark.vllm.plugins.module_utils._image_access import
     revoke,
     run_dirs,
 )
-from ansible_collections.dgxspark.vllm.plugins.module_utils._image_engine import ImageEngine
+from ansible_collections.dgxspark.vllm.plugins.module_utils._image_engine import ImageEngine, ImageInUseError
 from ansible_collections.dgxspark.vllm.plugins.module_utils._image_identity import (
     content_digest,
     previous_tag,
@@ -183,13 +190,18 @@ def take_over(params: dict[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def prune(params: dict[str, Any], dry: bool) -> dict[str, Any]:
-    """Remove replaced images beyond those to keep. One that a container still uses stays, and is told of by Docker."""
+    """Remove replaced images beyond those to keep. One that a container still uses stays until a later run."""
     engine = ImageEngine()
-    names = previous_tags(params["image"], engine.images())[params["keep"] :]
-    if not dry:
-        for name in names:
-            engine.remove(name)
-    return {"changed": bool(names), "removed": names}
+    names = previous_tags(params["image"], engine.images())[params["keep"] :] if params["keep"] >= 0 else []
+    removed, in_use = [], []
+    for name in names:
+        try:
+            if not dry:
+                engine.remove(name)
+            removed.append(name)
+        except ImageInUseError as error:
+            in_use.append(f"{name} stays for now: {error}")
+    return {"changed": bool(removed), "removed": removed, "in_use": in_use}
 
 
 def _retag(engine: ImageEngine, image: str, staged: str, kept_as: str) -> None:
@@ -226,7 +238,10 @@ def main() -> None:
     params = module.params
     actions = {"open": open_door, "closed": take_over if params["run"] else clean_up, "pruned": prune}
     try:
-        module.exit_json(**actions[params["state"]](params, module.check_mode))
+        result = actions[params["state"]](params, module.check_mode)
+        for text in result.get("in_use", ()):
+            module.warn(text)
+        module.exit_json(**result)
     except (DockerError, OSError, KeyError) as error:
         module.fail_json(msg=f"image {params['image'] or 'transfer'}: {error}")
 

@@ -29,7 +29,8 @@ options:
     description:
       - V(prepared) makes the key of the run and tells the address that each receiver will see.
       - V(sent) sends, and returns when every receiver has the image or has failed.
-      - V(started) and V(watched) are the two halves of V(sent) that the action plugin uses.
+      - V(started) and V(watched) are the parts of V(sent) that the action plugin uses. Both return when the sender has
+        ended, or after O(wait).
       - V(absent) ends a sender of the run and removes its key.
     type: str
     choices: [prepared, sent, started, watched, absent]
@@ -42,6 +43,10 @@ options:
     description: Name and tag, or ID, of the image.
     type: str
     default: ""
+  wait:
+    description: Seconds to wait for the end of the sender, with O(state=started) and O(state=watched).
+    type: float
+    default: 2
   stall_limit:
     description: Seconds after which a receiver that takes no data is given up.
     type: int
@@ -152,7 +157,6 @@ from ansible_collections.dgxspark.vllm.plugins.module_utils._image_stream import
 )
 
 REPORT_EVERY = 0.5
-WATCH_FOR = 2.0
 # Nobody waits any more: the controller was interrupted.
 ABANDONED_AFTER = 300.0
 
@@ -174,20 +178,20 @@ def prepare(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def begin(params: dict[str, Any]) -> dict[str, Any]:
-    """Leave a process behind that sends."""
+    """Leave a process behind that sends, and see how far it comes."""
     folder = runs_dir() / params["run"]
     lines = [f"{_known_name(target)} {key}\n" for target in params["targets"] for key in target["host_keys"]]
     (folder / "known_hosts").write_text("".join(lines))
     _beat(folder)
     if os.fork() == 0:
         _detach(folder, params)
-    return {"changed": True}
+    return watch(params) | {"changed": True}
 
 
 def watch(params: dict[str, Any]) -> dict[str, Any]:
     """How far the sender is; returns at once when it has ended, else after a while."""
     folder = runs_dir() / params["run"]
-    until = time.monotonic() + WATCH_FOR
+    until = time.monotonic() + params["wait"]
     while True:
         _beat(folder)
         state: dict[str, Any] = {"ended": False, "receivers": {}, "error": ""}
@@ -327,6 +331,7 @@ def main() -> None:
             "run": {"type": "str", "required": True},
             "image": {"type": "str", "default": ""},
             "stall_limit": {"type": "int", "default": 120},
+            "wait": {"type": "float", "default": 2},
             "targets": {"type": "list", "elements": "dict", "options": target, "default": []},
         },
     )

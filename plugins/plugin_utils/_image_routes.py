@@ -98,6 +98,25 @@ def space_problems(receivers: Sequence[Node], chosen: Mapping[str, tuple[str, Pa
     return problems
 
 
+def name_problems(nodes: Sequence[Node], image: str, reference: str, source: Node | None) -> list[Problem]:
+    """What the names of the image and of the reference rule out, whatever the disks are like."""
+    if reference and reference not in [node.name for node in nodes]:
+        names = ", ".join(node.name for node in nodes)
+        return [Problem(reference, "is none of the nodes", names, "correct image_sync_reference or leave it out")]
+    holders = [node.name for node in nodes if node.digest]
+    if source is None and reference and holders:
+        verb = "does" if len(holders) == 1 else "do"
+        found = f"does not hold {image}, {', '.join(holders)} {verb}"
+        return [Problem(reference, found, cure="leave image_sync_reference out")]
+    lacking = [node.name for node in nodes if source is None or node.digest != source.digest]
+    if "@" in image and lacking:
+        tag = f"{image.partition('@')[0].rpartition('/')[2].partition(':')[0]}:local"
+        found = f"{', '.join(lacking)} must get it, and Docker ties a digest to a name only where it pulls"
+        cure = f"pull it on one node, there docker tag {image} {tag}, and sync {tag} instead"
+        return [Problem(image, found, "a name with a tag", cure)]
+    return []
+
+
 def plan(nodes: Sequence[Node], image: str, reference: str, reserve: int) -> dict[str, Any]:
     """The whole sync as data: who holds the image, who receives what from whom, and what stands in the way."""
     source = choose_reference(nodes, reference)
@@ -110,11 +129,8 @@ def plan(nodes: Sequence[Node], image: str, reference: str, reserve: int) -> dic
         "sources": {},
         "problems": [],
     }
-    if source is None:
-        if reference and result["held"]:
-            others = ", ".join(node.name for node in nodes if node.digest)
-            problem = Problem(reference, f"does not hold {image}, {others} does", cure="leave image_sync_reference out")
-            result["problems"] = [str(problem)]
+    result["problems"] = [str(problem) for problem in name_problems(nodes, image, reference, source)]
+    if source is None or result["problems"]:
         return result
     holders = [node for node in nodes if node.digest == source.digest]
     receivers = [node for node in nodes if node.digest != source.digest]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from image_nodes import MB, Nodes, command
 from simulated import NAME, NETWORK, NODES, ROOT, Cluster
 
 # With KEEP_NODES=1 the nodes stay after the tests, and those of an earlier run are taken as they are.
@@ -61,3 +63,26 @@ def golden() -> dict[str, list[dict[str, Any]]]:
         ]
         for path in (ROOT / "tests/unit/golden").glob("*.json")
     }
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Images on this machine: two that differ in the top layer, one with nothing in common, one that takes time."""
+    folder = tmp_path_factory.mktemp("images")
+    host = Nodes(Cluster("none", 0, 0), folder)
+    host.make("sync-base:e2e", 4 * MB, 2 * MB)
+    host.make("sync-one:e2e", 100_000, base="sync-base:e2e")
+    host.make("sync-two:e2e", 100_000, base="sync-base:e2e")
+    host.make("sync-other:e2e", 3 * MB)
+    host.make("sync-big:e2e", *[60 * MB] * 5)
+    yield folder
+    command("docker", "rmi", "--force", *(f"sync-{name}:e2e" for name in ("one", "two", "other", "big", "base")))
+
+
+@pytest.fixture
+def nodes(fresh_cluster: Cluster, images: Path) -> Iterator[Nodes]:
+    """Eight nodes without any image of these tests."""
+    found = Nodes(fresh_cluster, images)
+    found.forget()
+    yield found
+    found.forget()

@@ -143,9 +143,30 @@ def test_reference(wanted: str, chosen: str | None) -> None:
 
 def test_chosen_reference_without_the_image_is_refused() -> None:
     found = plan([node(1), node(2, OURS), node(3, OURS)], IMAGE, "dgx1", 0)
-    assert found["problems"] == [
-        "dgx1: does not hold dsv41-flash:local, dgx2, dgx3 does; leave image_sync_reference out"
+    assert found["problems"] == ["dgx1: does not hold dsv41-flash:local, dgx2, dgx3 do; leave image_sync_reference out"]
+
+
+@pytest.mark.parametrize("held", [OURS, ""])
+def test_reference_that_is_no_node_is_refused(held: str) -> None:
+    assert plan([node(1, held), node(2)], IMAGE, "dgx9", 0)["problems"] == [
+        "dgx9: is none of the nodes, expected dgx1, dgx2; correct image_sync_reference or leave it out"
     ]
+
+
+def test_image_named_by_digest_cannot_be_sent() -> None:
+    image = f"registry:5000/team/vllm:v1@{OTHER}"
+    refusal = (
+        f"{image}: dgx2, dgx3 must get it, and Docker ties a digest to a name only where it pulls, expected a name "
+        f"with a tag; pull it on one node, there docker tag {image} vllm:local, and sync vllm:local instead"
+    )
+    refused = plan([node(1, OURS), node(2), node(3)], image, "", 0)
+    assert (refused["problems"], refused["receivers"]) == ([refusal], {})
+    assert plan([node(1), node(2)], image, "", 0)["problems"] == [refusal.replace("dgx2, dgx3", "dgx1, dgx2")]
+
+
+def test_image_named_by_digest_that_all_nodes_hold_is_fine() -> None:
+    found = plan([node(1, OURS), node(2, OURS)], f"vllm@{OTHER}", "", 0)
+    assert (found["problems"], found["holders"]) == ([], ["dgx1", "dgx2"])
 
 
 def test_nobody_holds_it() -> None:
