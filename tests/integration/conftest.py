@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.plugins.loader import init_plugin_loader
+from ansible.utils.collection_loader import AnsibleCollectionConfig
 from image_nodes import MB, Nodes, command
 from simulated import NAME, NETWORK, NODES, ROOT, Cluster
+
+if AnsibleCollectionConfig.collection_finder is None:
+    init_plugin_loader([str(ROOT / ".collections")])
 
 # With KEEP_NODES=1 the nodes stay after the tests, and those of an earlier run are taken as they are.
 KEEP = bool(os.environ.get("KEEP_NODES"))
