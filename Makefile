@@ -34,7 +34,7 @@ test: check  ## All but test-sync: also ansible-test sanity, molecule and whole 
 test-sync: $(VENV)/ready  ## Image sync with broken transfers and both image stores: long, and needs a quiet machine
 	$(PYTEST) $(LONG)
 
-demo: $(VENV)/ready  ## Serve on simulated nodes, left running
+demo: $(VENV)/ready  ## Serve a tiny model with the real vLLM on two simulated nodes, left serving
 	tests/demo
 
 bench: $(VENV)/ready  ## Measure bring-up and image sync against hand-written floors

@@ -93,7 +93,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, code: int, content: bytes, kind: str = "application/json") -> None:
         self.send_response(code)
-        self.send_header("Content-Type", kind)
+        if kind:
+            self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
@@ -129,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
         launch = self.server.launch
         names = launch.served_names
         if path in ("/health", "/ping"):
-            self._answer(503 if self.server.dead else 200, b"")
+            self._answer(503 if self.server.dead else 200, b"", kind="")
         elif path == "/v1/models":
             self._json(200, answers.models(names, launch.model, launch.max_model_len))
         elif path == "/version":
