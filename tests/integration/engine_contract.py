@@ -203,7 +203,7 @@ def difference(found: Any, pattern: Any, where: str = "") -> str:
     if isinstance(pattern, re.Pattern):
         alike = isinstance(found, str) and pattern.search(found) is not None
     elif isinstance(pattern, type):
-        alike = type(found) is pattern
+        alike = isinstance(found, pattern)
     else:
         alike = type(found) is type(pattern) and found == pattern
     return "" if alike else f"{where or 'the answer'} is {found!r}, expected {pattern!r}"

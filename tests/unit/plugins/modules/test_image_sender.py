@@ -44,7 +44,7 @@ class Engine:
 
     def save(self, _name: str) -> Iterator[bytes]:
         yield ARCHIVE[:50_000]
-        if self.trouble:
+        if self.trouble is not None:
             raise self.trouble
         yield ARCHIVE[50_000:]
 
@@ -137,7 +137,7 @@ def test_nobody_waits_any_more(engine: Engine, folder: Path, monkeypatch: pytest
     monkeypatch.setattr(image_sender, "REPORT_EVERY", 0.05)
 
     def slow(_name: str) -> Iterator[bytes]:
-        for _ in range(100):
+        for _tick in range(100):
             yield b"x"
             time.sleep(0.02)
 
