@@ -60,7 +60,7 @@ class Nodes:
         command("docker", "build", "--quiet", "--tag", tag, str(build))
 
     def put(self, tag: str, nodes: Sequence[str]) -> None:
-        """Give nodes an image of this machine under the name that is synced."""
+        """Give nodes an image of this machine under the name that is synced, and no other name."""
         archive = self.folder / "archive.tar"
         command("docker", "save", "--output", str(archive), tag)
         for node in nodes:
@@ -69,7 +69,7 @@ class Nodes:
                 subprocess.run(
                     ["docker", "exec", "-i", container, "docker", "load", "--quiet"], stdin=stream, check=True
                 )
-            self.cluster.on(node, "docker", "tag", tag, IMAGE)
+            self.cluster.on(node, "sh", "-c", f"docker tag {tag} {IMAGE} && docker rmi {tag}")
 
     def forget(self) -> None:
         """Leave no image of these tests on any node."""
