@@ -157,12 +157,13 @@ def test_a_node_without_docker(fresh_cluster: Cluster) -> None:
     assert "cure: run provision.yml (role container_runtime)" in run.message
 
 
-def test_an_empty_inventory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("playbook", ["serve", "plan", "status", "provision", "logs", "stop"])
+def test_an_empty_inventory(playbook: str, tmp_path: Path) -> None:
     """No node at all is an error, not a run that did nothing."""
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(json.dumps({"sparks": {"hosts": {}}}), encoding="utf-8")
     cluster = Cluster("none", 1, 0)
     cluster.inventory = inventory
-    run = cluster.play("serve.yml", "-e", f"recipe={FLASH}", cwd=ROOT)
+    run = cluster.play(f"{playbook}.yml", "-e", f"recipe={FLASH}", cwd=ROOT)
     assert run.rc != 0
     assert "The inventory has no node in its group sparks." in run.message

@@ -63,9 +63,9 @@ class Engine:
             connection.close()
 
     def logs(self, rank: int) -> list[str]:
-        words = ["docker", "exec", f"{self.cluster.name}-dgx{rank + 1}", "docker", "logs", f"{self.container}-r{rank}"]
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
-        return clean_lines(done.stdout)
+        # Both streams in one, or they arrive one after the other.
+        script = f"docker logs {self.container}-r{rank} 2>&1"
+        return clean_lines(self.cluster.on(f"dgx{rank + 1}", "sh", "-c", script))
 
     def state(self, rank: int) -> dict[str, Any]:
         found: dict[str, Any] = self.cluster.inspect(f"dgx{rank + 1}", f"{self.container}-r{rank}")["State"]
