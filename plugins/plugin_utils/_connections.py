@@ -89,6 +89,8 @@ def connect(action: Any, nodes: list[str], hostvars: Mapping[str, Any]) -> dict[
 
 def _connect(action: Any, node: str, variables: Mapping[str, Any]) -> NodeConnection:
     context = copy.copy(action._play_context)
+    # With -vvv the connection prints what a command answered: logs and environments, before secrets are hidden in them.
+    context.no_log = True
     context.remote_addr = variables.get("ansible_host", node)
     name = variables.get("ansible_connection") or action._task.connection or C.DEFAULT_TRANSPORT
     connection = connection_loader.get(name, context)

@@ -20,7 +20,7 @@ from simulated import NAME, NETWORK, NODES, ROOT, Cluster
 if AnsibleCollectionConfig.collection_finder is None:
     init_plugin_loader([str(ROOT / ".collections")])
 
-# With KEEP_NODES=1 the nodes stay after the tests, and those of an earlier run are taken as they are.
+# With KEEP_NODES=1 the nodes stay after the tests, and those of an earlier run that still run are taken as they are.
 KEEP = bool(os.environ.get("KEEP_NODES"))
 
 
@@ -28,7 +28,7 @@ KEEP = bool(os.environ.get("KEEP_NODES"))
 def fresh_cluster() -> Iterator[Cluster]:
     """Eight simulated Sparks; five of them have the stand-in engine's images, as in the recipe's own story."""
     cluster = Cluster(NAME, NETWORK, NODES)
-    if not (KEEP and cluster.inventory.exists()):
+    if not (KEEP and cluster.stands()):
         cluster.sim("destroy.yml")
         cluster.sim("create.yml")
         cluster.sim("images.yml", "-e", json.dumps({"sim_images_on": cluster.nodes[:5]}))
@@ -49,7 +49,7 @@ def cluster(fresh_cluster: Cluster) -> Iterator[Cluster]:
 def two_sparks() -> Iterator[Cluster]:
     """Two simulated Sparks for the real engine; the first can build its image, or has what was built before."""
     cluster = Cluster(f"{NAME}-real", NETWORK - 2, 2)
-    if not (KEEP and cluster.inventory.exists()):
+    if not (KEEP and cluster.stands()):
         cluster.sim("destroy.yml")
         cluster.sim("create.yml")
     cluster.sim("prepare_build.yml")

@@ -76,6 +76,12 @@ class Cluster:
         self.inventory = ROOT / ".sim" / name / "inventory.yml"
         self._words = ["-e", f"sim_name={name}", "-e", f"sim_network={network}", "-e", f"sim_nodes={nodes}"]
 
+    def stands(self) -> bool:
+        """Whether an earlier run left these nodes, running."""
+        listed = ["docker", "ps", "--format", "{{.Names}}"]
+        running = subprocess.run(listed, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        return self.inventory.exists() and {f"{self.name}-{node}" for node in self.nodes} <= set(running)
+
     def sim(self, playbook: str, *words: str) -> None:
         """Run one of the simulation's own playbooks."""
         run = run_playbook(str(SIM / playbook), *self._words, *words)

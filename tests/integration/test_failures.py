@@ -83,6 +83,19 @@ def test_a_head_that_dies_at_the_first_token(cluster: Cluster, tmp_path: Path) -
     assert saved_states(tmp_path)[0]["ExitCode"] == 0
 
 
+@pytest.mark.parametrize("secret", ["serve_api_key", "serve_hf_token"])
+def test_a_secret_that_the_engine_prints_is_hidden(cluster: Cluster, tmp_path: Path, secret: str) -> None:
+    """The engine itself betrays it: it stands in no output, however talkative, and in nothing that is saved."""
+    value = 'swordfish "4711"'
+    cluster.fault("dgx2", rank=1, stage="loading", action="exit", message=f"refused with {value}")
+    run = serve(cluster, tmp_path, "-e", json.dumps({secret: value}), "-vvv", "--diff")
+    assert run.rc != 0, run.text
+    assert "refused with (hidden)" in run.text
+    told = [run.text, *(path.read_text(encoding="utf-8") for path in tmp_path.glob("**/*") if path.is_file())]
+    assert len(told) > 2 * len(cluster.nodes)
+    assert [found for text in told for found in re.findall(r".{0,200}swordfish.{0,40}", text)] == []
+
+
 def test_a_rank_that_hangs(cluster: Cluster, tmp_path: Path) -> None:
     """Time runs out; the message tells the stage of every rank."""
     cluster.fault("dgx5", rank=4, stage="loading", action="hang")
