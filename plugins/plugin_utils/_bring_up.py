@@ -35,6 +35,9 @@ HEARTBEAT = 30.0
 SETTLE = 2.0
 # An SSH connection may stall for a while on a node that swaps; a rank is not dead for that.
 UNREACHED_LIMIT = 90.0
+# A thread that is in the middle of showing something when the process ends takes along the lock that every later task
+# shows something under. One that hangs in a node that swaps shows nothing any more, and is left behind.
+LEAVE_PATIENCE = 3.0
 
 
 class Connection(Protocol):
@@ -93,6 +96,7 @@ class BringUp:
         self._asking = asking
         self._show = show
         self._progress = Progress()
+        self._watchers: list[threading.Thread] = []
         self._began = time.monotonic()
 
     def run(self) -> dict[str, float]:
@@ -102,8 +106,8 @@ class BringUp:
             BringUpError: a rank did not start, ended or went out of reach, the head answered wrongly, or time is up.
         """
         starter = threading.Thread(target=self._start_in_order, daemon=True)
-        threads = [starter, threading.Thread(target=self._ask_head, daemon=True)]
-        for thread in threads:
+        asker = threading.Thread(target=self._ask_head, daemon=True)
+        for thread in (starter, asker):
             thread.start()
         try:
             answer = self._wait()
@@ -111,6 +115,9 @@ class BringUp:
             self._progress.stop.set()
             # No rank may start any more once the set is being taken down; one that hangs in its start is left behind.
             starter.join(START_PATIENCE)
+            deadline = time.monotonic() + LEAVE_PATIENCE
+            for thread in (asker, *self._watchers):
+                thread.join(max(0.0, deadline - time.monotonic()))
         started = self._progress.started
         return {
             "start": round(started, 1),
@@ -139,7 +146,8 @@ class BringUp:
                         f" started.\n  Docker says: {answer.stderr}"
                     )
                 return
-            threading.Thread(target=self._watch, args=(rank,), daemon=True).start()
+            self._watchers.append(threading.Thread(target=self._watch, args=(rank,), daemon=True))
+            self._watchers[-1].start()
         progress.started = self._elapsed()
 
     def _watch(self, rank: dict[str, Any]) -> None:

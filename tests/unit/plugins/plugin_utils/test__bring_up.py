@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
-from collections.abc import Callable
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -264,6 +265,7 @@ def test_a_node_that_stays_out_of_reach(ranks: Set, monkeypatch: pytest.MonkeyPa
 def test_a_node_whose_connection_hangs(ranks: Set, monkeypatch: pytest.MonkeyPatch) -> None:
     """SSH to a node that swaps neither answers nor fails."""
     monkeypatch.setattr(_bring_up, "UNREACHED_LIMIT", 0.2)
+    monkeypatch.setattr(_bring_up, "LEAVE_PATIENCE", 0.1)
     released, whole = threading.Event(), ranks.nodes[1].run
 
     def hang(words: list[str], stdin: bytes | None = None) -> Answer:
@@ -336,11 +338,18 @@ def test_time_is_up(ranks: Set, probe: Any, line: str) -> None:
     )
 
 
-def test_watching_ends_with_the_run(ranks: Set) -> None:
-    ranks.bring_up()
-    alive: Callable[[], list[threading.Thread]] = lambda: [  # noqa: E731
-        thread for thread in threading.enumerate() if "_watch" in thread.name or "_ask_head" in thread.name
-    ]
-    for thread in alive():
-        thread.join(5)
-    assert alive() == []
+@pytest.mark.parametrize("look", [runs(READY), ended(1)])
+def test_watching_has_ended_with_the_run(ranks: Set, look: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that outlives the run dies with the process, perhaps with a lock in its hand that all tasks share."""
+    whole = ranks.nodes[1].run
+
+    def slow(words: list[str], stdin: bytes | None = None) -> Answer:
+        time.sleep(0.3)
+        return whole(words, stdin)
+
+    monkeypatch.setattr(ranks.nodes[1], "run", slow)
+    ranks.nodes[2].looks = [look]
+    before = set(threading.enumerate())
+    with contextlib.suppress(BringUpError):
+        ranks.bring_up()
+    assert set(threading.enumerate()) - before == set()
