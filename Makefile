@@ -4,10 +4,8 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_FORCE_COLOR ?= $(if $(CI),0,1)
 PYTEST := $(BIN)/pytest
-# Transfers that are broken on purpose, and nodes of another kind: minutes more than all else.
-LONG := tests/integration/test_image_sync_failures.py tests/integration/test_image_sync_stores.py
 
-.PHONY: help check test test-sync demo bench clean
+.PHONY: help check test demo bench clean
 
 help:  ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,11 +26,8 @@ check: $(VENV)/ready  ## Lint, types and unit tests: under three minutes, no Doc
 	$(BIN)/antsibull-changelog lint
 	$(PYTEST) -n 2 -q tests/unit
 
-test: check  ## All but test-sync: also ansible-test sanity, molecule and whole runs on simulated nodes
-	$(PYTEST) tests/integration $(LONG:%=--ignore %)
-
-test-sync: $(VENV)/ready  ## Image sync with broken transfers and both image stores: long, and needs a quiet machine
-	$(PYTEST) $(LONG)
+test: check  ## All: also ansible-test sanity, molecule and whole runs on simulated nodes, about an hour
+	$(PYTEST) --durations 15 tests/integration
 
 demo: $(VENV)/ready  ## Serve a tiny model with the real vLLM on two simulated nodes, left serving
 	tests/demo
